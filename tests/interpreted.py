@@ -1,4 +1,4 @@
-"""Models that compile nothing, wherever they are made; but for those that other tests compile in any case."""
+"""Patches that run models in the interpreter, except those that other tests compile anyway."""
 
 import numba
 import numpy as np

@@ -1,4 +1,4 @@
-"""The components and random problems the tests draw from."""
+"""Components and random problems for tests."""
 
 from __future__ import annotations
 

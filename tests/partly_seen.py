@@ -1,4 +1,4 @@
-"""Sparse, partly seen rows, and ensembles with and without SIMD lanes: what the tests of lanes have in common."""
+"""Sparse, partly seen rows, and ensembles with and without SIMD lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random streams, and updates with all switches at random: what the tests of whole streams draw from."""
+"""Random streams and updates with random switches, for tests of whole streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ensemble by exponential weights in a learner: what it guarantees, what it predicts, and what it cannot have."""
+"""Ensembles with exponential weights: guarantees, predictions and restrictions."""
 
 import pickle
 import warnings
@@ -67,8 +67,8 @@ def values(loss, scores, y):
     st.sampled_from(["whole", "leader", "drift", "random"]),
     st.booleans(),
 )
-def test_whatever_the_rows_the_whole_is_at_most_log_k_behind(seed, loss, switching, against, weighted):
-    """Targets against the whole, against who leads, that turn round, or at random; rows of any size."""
+def test_bayes_learner_regret_is_at_most_log_k(seed, loss, switching, against, weighted):
+    """Targets against the ensemble, against the leading member, alternating, or random; rows of any scale."""
     rng, T, K = np.random.default_rng(seed), 24, len(STEPS)
     joint = isinstance(loss, Softmax)
     X = rng.normal(size=(T, 3)) * 10.0 ** rng.uniform(-2, 2, (T, 1))
@@ -100,8 +100,8 @@ def test_whatever_the_rows_the_whole_is_at_most_log_k_behind(seed, loss, switchi
         assert total <= least + log(K) + m * log(K / switching) - (T - 1 - m) * log(1.0 - switching) + slack
 
 
-def test_the_guarantee_is_met_with_equality():
-    """All members but one are hopeless from the first row that tells: the whole pays log K for not knowing which."""
+def test_bayes_learner_attains_its_regret_bound():
+    """All members but one are wrong from the first informative row, which costs the ensemble log K."""
     updates = [FIOL(Logistic(), step_size=Constant(1e-9))] * 3 + [FIOL(Logistic(), step_size=Constant(1e6))]
     model = new(Ensemble(updates, Bayes()), intercept=False)
     model.learn([[1.0]] * 400, [1.0] * 400)
@@ -114,7 +114,7 @@ def test_the_guarantee_is_met_with_equality():
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Softmax()], ids=repr)
-def test_what_is_predicted_is_the_mean_of_the_members_probabilities(loss):
+def test_bayes_predicts_the_mean_of_member_probabilities(loss):
     X, y = stream()
     joint = isinstance(loss, Softmax)
     y = np.where(X[:, 1] > 0, 3, y).astype(int).tolist() if joint else y
@@ -131,7 +131,7 @@ def test_what_is_predicted_is_the_mean_of_the_members_probabilities(loss):
 
 
 @pytest.mark.parametrize("loss", [Squared(), fiol.Hinge(), fiol.CrammerSinger()], ids=repr)
-def test_other_losses_have_the_mean_of_scores_and_one_linear_model(loss):
+def test_bayes_of_other_losses_is_one_linear_model(loss):
     X, y = stream()
     joint = isinstance(loss, fiol.CrammerSinger)
     y = y.astype(int).tolist() if joint else y
@@ -149,8 +149,8 @@ def test_other_losses_have_the_mean_of_scores_and_one_linear_model(loss):
 
 @pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"bits": 8}], ids=repr)
 @pytest.mark.parametrize("loss", [Logistic(), Softmax()], ids=repr)
-def test_it_goes_on_to_the_same_bits(loss, options, tmp_path):
-    """In one call, in two, from a file, copied, pickled; merged with nobody to rounding."""
+def test_bayes_keeps_bits_across_chunks_files_copies_and_pickles(loss, options, tmp_path):
+    """In one call, in two, from a file, copied, pickled; merged alone up to rounding."""
     X, y = stream()
     y = np.where(X[:, 1] > 0, 3, y).astype(int).tolist() if isinstance(loss, Softmax) else y
     model, whole = new(ensemble(loss, 0.01), **options), new(ensemble(loss, 0.01), **options)
@@ -169,7 +169,7 @@ def test_it_goes_on_to_the_same_bits(loss, options, tmp_path):
     np.testing.assert_allclose(Learner.merge([model]).scores(X), model.scores(X), rtol=1e-12)
 
 
-def test_compiled_code_says_what_the_interpreter_says():
+def test_compiled_bayes_learner_matches_interpreter():
     X, y = stream()
     fast, slow = Learner(ensemble(switching=0.01), n_features=5), new(ensemble(switching=0.01), n_features=5)
     assert fast.engine.group is not None  # members are lanes
@@ -180,7 +180,7 @@ def test_compiled_code_says_what_the_interpreter_says():
     )
 
 
-def test_merged_weights_are_means_of_their_logarithms():
+def test_merged_bayes_weights_are_geometric_means():
     X, y = stream(80)
     parts = [new(n_features=5), new(n_features=5)]
     parts[0].learn(X[:20], y[:20])
@@ -191,7 +191,7 @@ def test_merged_weights_are_means_of_their_logarithms():
     np.testing.assert_allclose(Learner.merge(parts[::-1]).scores(X), whole.scores(X), rtol=1e-9)
 
 
-def test_rows_that_come_again_teach_members_and_not_the_weights():
+def test_repeated_rows_train_members_but_not_the_combination():
     X, y = stream()
     for loss in (Logistic(), Softmax()):
         model = new(ensemble(loss))
@@ -205,7 +205,7 @@ def test_rows_that_come_again_teach_members_and_not_the_weights():
         assert (model.scores(X) != scores).any()
 
 
-def test_a_member_that_overflows_is_taken_out_also_of_files(tmp_path):
+def test_overflowed_member_is_removed_and_stays_removed_in_files(tmp_path):
     X, y = stream(300)
     updates = [FIOL(Squared(), step_size=STEPS[0]), fiol.SGD(Squared(), step_size=Constant(1e6))]
     model = new(Ensemble(updates, Bayes(0.01)))
@@ -226,7 +226,7 @@ def test_a_member_that_overflows_is_taken_out_also_of_files(tmp_path):
         again.engine.restore(arrays)
 
 
-def test_gates_bounded_memory_and_features_with_weight():
+def test_bayes_with_gate_bounded_memory_and_nonzero_features():
     gate = fiol.ImplicitFTRL(Logistic(), L1(0.02), ScaleFree(AdaGrad(1.0)))
     X, y = stream(200)
     model = new(ensemble(gate=gate))
@@ -256,7 +256,7 @@ def test_gates_bounded_memory_and_features_with_weight():
         to_onnx,
     ],
 )
-def test_what_needs_one_linear_model_says_so(ask):
+def test_bayes_without_a_linear_model_raises(ask):
     model = new()
     model.learn([[1.0], [-1.0]], [1.0, -1.0])
     with pytest.raises(TypeError, match=r"no linear model.*use NewtonStack\(\), or member\(k\)"):

@@ -1,4 +1,4 @@
-"""The benchmarks run, agree with themselves and write what they promise. Nothing here looks at a time."""
+"""The benchmarks run, are consistent and write their files. No test measures time."""
 
 import importlib
 import io
@@ -61,7 +61,7 @@ def quick(step, solvers, tmp_path_factory):
     return folder
 
 
-def test_json_holds_every_number_and_where_it_comes_from(solvers, quick):
+def test_step_json_holds_all_results_and_the_environment(solvers, quick):
     found = json.loads((quick / "step.json").read_text())
     assert found["quick"] is True
     assert found["command"].startswith("python -m benchmarks.step --quick --json")
@@ -78,11 +78,11 @@ def test_json_holds_every_number_and_where_it_comes_from(solvers, quick):
     assert all({"claim", "measured", "holds"} == target.keys() for target in found["targets"])
 
 
-def test_plot_is_an_image(quick):
+def test_step_plot_is_an_image(quick):
     assert (quick / "step.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_compiled_loops_agree_with_the_interpreter(solvers, monkeypatch):
+def test_compiled_benchmark_loops_match_interpreter(solvers, monkeypatch):
     streams = solvers.paper_stream(30, 20, 0.0, 1e-3), solvers.sparse_stream(100, 10, 20, 0.1)
     names = ("Newton", solvers.EXPLICIT)
     found = [solvers.contestants(stream)[name].once()[0].copy() for stream, name in zip(streams, names, strict=True)]
@@ -92,14 +92,14 @@ def test_compiled_loops_agree_with_the_interpreter(solvers, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=0.0, atol=1e-12)
 
 
-def test_solvers_that_disagree_are_noticed(solvers, monkeypatch):
+def test_disagreeing_solvers_are_reported(solvers, monkeypatch):
     monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     monkeypatch.setitem(solvers.SOLVERS, "Bisection", solvers.Bisection(1e-2))
     with pytest.raises(AssertionError, match="Bisection ends"):
         solvers.measure("paper", solvers.paper_stream(30, 20, 0.0, 1e-3), 1)
 
 
-def test_report_calls_a_failure_a_failure(step, solvers):
+def test_report_marks_missed_targets(step, solvers):
     names = [solvers.EXPLICIT, solvers.PLAIN, *solvers.SOLVERS]
 
     def result(section, nnz):
@@ -112,7 +112,7 @@ def test_report_calls_a_failure_a_failure(step, solvers):
     assert step.report(results, step.FULL).count("FAIL") == 3
 
 
-def test_streams_are_the_papers(solvers):
+def test_streams_match_the_paper(solvers):
     stream = solvers.paper_stream(200, 5000, 0.5, 1e-3)
     correlation = np.corrcoef(stream.x[:, 0], stream.x[:, 1])[0, 1]
     assert correlation == pytest.approx(0.5, abs=0.05)
@@ -153,7 +153,7 @@ def streamed(stream, data, folder, tmp_path_factory):
     return printed.getvalue(), json.loads(path.read_text())
 
 
-def test_stream_json_holds_every_number_and_where_it_comes_from(stream, streamed):
+def test_stream_json_holds_all_results_and_the_environment(stream, streamed):
     _, found = streamed
     assert found["quick"] is True
     assert found["command"].startswith("python -m benchmarks.stream --quick --rounds 2")
@@ -175,7 +175,7 @@ def test_stream_json_holds_every_number_and_where_it_comes_from(stream, streamed
     assert len(found["targets"]) == 6
 
 
-def test_stream_says_what_was_left_out(streamed):
+def test_stream_reports_skipped_peers(streamed):
     report, _ = streamed
     assert "scikit-learn is not installed: left out." in report
     assert "river is not installed: left out." in report
@@ -211,7 +211,7 @@ def stream_results(stream, slow=1.0):
     return results
 
 
-def test_stream_targets(stream):
+def test_stream_targets_are_judged(stream):
     met, missed = stream.targets(stream_results(stream)), stream.targets(stream_results(stream, 1.05))
     assert [t.holds for t in met] == [True] * 11
     assert [t.holds for t in missed] == [False] * 11
@@ -221,7 +221,7 @@ def test_stream_targets(stream):
     assert "no memory here for 10,000" in report
 
 
-def test_stream_uses_the_faster_of_two_ways(stream):
+def test_stream_reports_the_faster_of_two_variants(stream):
     ways = {f"{stream.SKLEARN_L1}, fit": 2.0, f"{stream.SKLEARN_L1}, partial_fit": 1.0}
     loss = {f"{stream.SKLEARN_L1}, fit": 0.2, f"{stream.SKLEARN_L1}, partial_fit": 0.1}
     found = stream.with_faster(stream.Result("pass", "", 1, 1.0, 1, ways, {"log loss": loss}))
@@ -230,7 +230,7 @@ def test_stream_uses_the_faster_of_two_ways(stream):
     assert stream.SKLEARN_L2 not in found.us
 
 
-def test_all_widths_see_the_same_rows(stream):
+def test_all_widths_learn_the_same_rows(stream):
     narrow = stream.even_rows(5, 20, 10)
     wide = stream.spread(narrow, 1000)
     place = np.unique(wide.indices)
@@ -239,19 +239,19 @@ def test_all_widths_see_the_same_rows(stream):
     np.testing.assert_array_equal(np.searchsorted(place, wide.indices), narrow.indices)
 
 
-def test_widths_that_do_not_fit_are_left_out(stream):
+def test_widths_that_do_not_fit_are_skipped(stream):
     assert stream.affordable((10, 100, 1000), 2 * stream.WIDE * 110) == [10, 100]
     assert stream.affordable((10, 100), np.inf) == [10, 100]
 
 
-def test_events_are_the_same_as_arrays_and_as_dicts(stream):
+def test_events_agree_as_arrays_and_dicts(stream):
     rows = stream.event_rows(stream.QUICK, 20)
     for (indices, values), features in zip(stream.as_arrays(rows), stream.as_dicts(rows), strict=True):
         assert (np.diff(indices) > 0).all()
         assert features == {f"feature {i}": x for i, x in zip(indices, values, strict=True)}
 
 
-def test_scikit_learn_takes_the_same_steps(stream, monkeypatch):
+def test_scikit_learn_makes_the_same_steps(stream, monkeypatch):
     pytest.importorskip("sklearn")
     interpreted(stream, monkeypatch)
     runs = stream.pass_contestants(stream.data.text_like(40, 500, 5))
@@ -268,7 +268,7 @@ def test_river_learns_the_same_events(stream, monkeypatch):
     assert {stream.RIVER, stream.RIVER_SCORED} <= found.us.keys()
 
 
-def test_stream_refuses_what_it_cannot_do(stream, tmp_path, capsys):
+def test_stream_rejects_unsupported_options(stream, tmp_path, capsys):
     for arguments, message in ((["--data", str(tmp_path / "none")], "no folder"), (["--rounds", "0"], "at least 1")):
         with pytest.raises(SystemExit):
             stream.main(arguments)
@@ -278,7 +278,7 @@ def test_stream_refuses_what_it_cannot_do(stream, tmp_path, capsys):
 # --- benchmarks.data --------------------------------------------------------------------------
 
 
-def test_data_sets_are_read(data, folder, tmp_path):
+def test_data_sets_are_parsed(data, folder, tmp_path):
     a9a, covtype = data.load(folder, tmp_path)
     assert (a9a.name, a9a.d, a9a.size, a9a.nnz) == ("a9a", 7, 4, 1.5)
     np.testing.assert_array_equal(a9a.indptr, [0, 2, 3, 3, 6])
@@ -290,7 +290,7 @@ def test_data_sets_are_read(data, folder, tmp_path):
     np.testing.assert_array_equal(covtype.scores(np.array([2.0, 3.0])), [1.0, 1.0, 0.0])
 
 
-def test_data_sets_come_from_the_cache_until_the_file_changes(data, tmp_path):
+def test_data_set_cache_is_refreshed_when_the_file_changes(data, tmp_path):
     source, path = data.Source("frappe", "frappe.libfm", data.read_libfm), tmp_path / "frappe.libfm"
     path.write_text("1 0:1 2:1\n")
     first = data.read(source, path, tmp_path / "cache")
@@ -312,7 +312,7 @@ def test_shuffled_rows_keep_their_labels(data, tmp_path):
     np.testing.assert_array_equal(rows.y, np.where(rows.indices % 3, 1.0, -1.0))
 
 
-def test_text_is_skewed_and_canonical(data):
+def test_made_up_text_is_skewed_and_canonical(data):
     rows = data.text_like(500, 47_000)
     assert 65.0 < rows.nnz < 75.0
     assert np.mean(rows.indices < 47_000 / 8) == pytest.approx(0.5, abs=0.02)
@@ -329,7 +329,7 @@ def estimators():
     return importlib.import_module("benchmarks.estimators")
 
 
-def test_estimators_read_their_data_sets(estimators, data, folder):
+def test_estimators_parse_their_data_sets(estimators, data, folder):
     (folder / "a9a.t").write_text("-1 1:1\n+1 5:2\n")
     tasks = {task.name: task for task in estimators.load(folder)}
     assert tasks.keys() == {"a9a", "covtype", "covtype, class 2"}
@@ -340,7 +340,7 @@ def test_estimators_read_their_data_sets(estimators, data, folder):
     assert (X.tolist(), y.tolist()) == ([[1.0], [4.0]], ["2", "5"])
 
 
-def test_estimators_targets(estimators, capsys):
+def test_estimators_targets_are_judged(estimators, capsys):
     def passes(ours):
         return [
             {"task": "t", "rows": 30_000, "penalty": None, "seconds": {"sklearn": 1.0, "fiol": ours, "constant": 0.5}}
@@ -364,7 +364,7 @@ def test_estimators_targets(estimators, capsys):
     assert "30,000" in capsys.readouterr().out
 
 
-def test_estimators_stand_behind_the_scaler_one_would_use(estimators):
+def test_estimators_use_the_conventional_scaler(estimators):
     pytest.importorskip("sklearn")
     from sklearn.linear_model import SGDClassifier
 
@@ -378,7 +378,7 @@ def test_estimators_stand_behind_the_scaler_one_would_use(estimators):
     np.testing.assert_allclose(abs(scaled).max(axis=0).toarray(), 1.0)
 
 
-def test_estimators_are_scored_alone_and_behind_a_scaler(estimators, monkeypatch):
+def test_estimators_are_scored_with_and_without_a_scaler(estimators, monkeypatch):
     from sklearn.base import BaseEstimator
 
     class Model(BaseEstimator):
@@ -402,7 +402,7 @@ def test_estimators_are_scored_alone_and_behind_a_scaler(estimators, monkeypatch
     assert found == pytest.approx({"task": "t", "what": "accuracy", **expected})
 
 
-def test_estimators_without_times(estimators, monkeypatch, capsys):
+def test_estimators_report_without_times(estimators, monkeypatch, capsys):
     names = "sklearn", "sklearn scaled", "fiol", "fiol scaled"
     one = {"task": "t", "what": "accuracy", **dict.fromkeys(names, 0.5)}
     one |= dict.fromkeys((f"{name} error" for name in names), 0.1)
@@ -417,7 +417,7 @@ def test_estimators_without_times(estimators, monkeypatch, capsys):
 # --- benchmarks.ensembles ---------------------------------------------------------------------
 
 
-def test_ensembles_time_everybody_and_judge_the_worst_set(tmp_path, capsys):
+def test_ensembles_time_all_models_and_judge_the_worst_set(tmp_path, capsys):
     ensembles, path = load("ensembles"), tmp_path / "new" / "ensembles.json"
     ensembles.main(["--quick", "--rounds", "1", "--json", str(path)])
     found = json.loads(path.read_text())
@@ -451,7 +451,7 @@ def sized(step_sizes, tmp_path_factory):
     return printed.getvalue(), folder
 
 
-def test_only_the_loss_step_varies(step_sizes):
+def test_step_size_benchmark_varies_only_the_loss_step(step_sizes):
     for step_size in step_sizes.KINDS.values():
         explicit, exact = (
             vars(make(step_sizes.Logistic(), step_size=step_size(3.0, 2.0))) for make in step_sizes.UPDATES.values()
@@ -459,7 +459,7 @@ def test_only_the_loss_step_varies(step_sizes):
         assert {key for key in exact if exact[key] != explicit[key]} == {"loss_step"}
 
 
-def test_progressive_losses_are_those_of_a_plain_loop(step_sizes):
+def test_progressive_losses_match_a_plain_loop(step_sizes):
     rows = step_sizes.badly_scaled(40, d=4)
     x, eta, w, b, losses = rows.data.reshape(40, 4), 1e-4, np.zeros(4), 0.0, []
     for row, y in zip(x, rows.y, strict=True):
@@ -471,7 +471,7 @@ def test_progressive_losses_are_those_of_a_plain_loop(step_sizes):
     assert step_sizes.progressive_loss(update, rows, compiled=False) == pytest.approx(np.mean(losses), rel=1e-9)
 
 
-def test_curves_count_sizes_near_the_best_of_both_steps(step_sizes):
+def test_curves_count_step_sizes_near_the_best_of_both_steps(step_sizes):
     curves = step_sizes.Curves("t", "k", {"explicit": [0.5, 0.22, 0.24, np.inf], "exact": [0.5, 0.21, 0.2, 0.3]})
     assert (curves.best("explicit"), curves.worst("explicit"), curves.good("explicit")) == (0.22, np.inf, 1)
     assert (curves.best("exact"), curves.worst("exact"), curves.good("exact")) == (0.2, 0.5, 2)
@@ -481,7 +481,7 @@ def test_curves_count_sizes_near_the_best_of_both_steps(step_sizes):
     assert "Worst loss of all: explicit overflow, exact 0.5" in report
 
 
-def test_step_sizes_json_and_pictures(step_sizes, sized):
+def test_step_sizes_json_and_plot(step_sizes, sized):
     report, folder = sized
     found = json.loads((folder / "sizes.json").read_text())
     assert found["command"].startswith("python -m benchmarks.step_sizes --quick")
@@ -499,21 +499,21 @@ def test_step_sizes_json_and_pictures(step_sizes, sized):
     assert step_sizes.DARK.steps["exact"].lower() in dark.lower()
 
 
-def test_overflow_is_drawn(step_sizes, tmp_path):
+def test_overflow_is_plotted(step_sizes, tmp_path):
     pytest.importorskip("matplotlib")
     lines = {"explicit": [0.5] * 12 + [np.inf], "exact": [0.5] * 13}
     step_sizes.draw([step_sizes.Curves("t", "k", lines)], "k", tmp_path / "one.png", step_sizes.LIGHT)
     assert (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_step_sizes_need_data_that_is_there(step_sizes, tmp_path, capsys):
+def test_step_sizes_with_missing_data_raise(step_sizes, tmp_path, capsys):
     for folder, message in ((tmp_path / "none", "no folder"), (tmp_path, "has none of a9a, w8a")):
         with pytest.raises(SystemExit):
             step_sizes.main(["--data", str(folder)])
         assert message in capsys.readouterr().err
 
 
-def test_raw_covtype_keeps_its_units(data, folder, tmp_path):
+def test_raw_covtype_is_not_scaled(data, folder, tmp_path):
     (rows,) = data.load(folder, tmp_path, (data.RAW_COVTYPE,))
     np.testing.assert_array_equal(rows.matrix().toarray(), [[200.0, 0.0], [-400.0, 3.0], [0.0, 0.0]])
     np.testing.assert_array_equal(rows.y, [1.0, -1.0, 1.0])
@@ -541,7 +541,7 @@ def tuned(tuning, tmp_path_factory):
     return printed.getvalue(), json.loads(path.read_text())
 
 
-def test_tuning_json_holds_every_number_and_where_it_comes_from(tuning, tuned):
+def test_tuning_json_holds_all_results_and_the_environment(tuning, tuned):
     report, found = tuned
     assert found["command"].startswith("python -m benchmarks.tuning --quick --no-vw")
     assert [r["name"] for r in found["results"]] == ["synthetic", "numbers", "three classes"]
@@ -556,7 +556,7 @@ def test_tuning_json_holds_every_number_and_where_it_comes_from(tuning, tuned):
     assert "not installed" not in report
 
 
-def test_what_is_missing_is_said(tuning, monkeypatch, capsys):
+def test_missing_data_and_programs_are_reported(tuning, monkeypatch, capsys):
     monkeypatch.setattr(tuning, "find_spec", lambda name: None)
     monkeypatch.setattr(tuning.shutil, "which", lambda name: None)
     monkeypatch.setattr(tuning, "tasks", lambda options, compiled: small_tasks(tuning, 2)[:1])
@@ -566,7 +566,7 @@ def test_what_is_missing_is_said(tuning, monkeypatch, capsys):
     assert "River is not installed: left out." in printed
 
 
-def test_numbers_of_scores(tuning):
+def test_metrics_of_scores(tuning):
     y = np.array([1.0, -1.0, -1.0])
     assert tuning.log_loss(np.zeros(3), y) == pytest.approx(np.log(2.0))
     assert tuning.log_loss(np.array([2.0, -1.0, 3.0]), y) == pytest.approx(
@@ -604,7 +604,7 @@ def test_rows_are_predicted_before_they_are_learned_from(tuning):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("kind", [0, 1, 2])
-def test_scikit_learn_makes_the_same_constant_steps(tuning, kind, sparse):
+def test_scikit_learn_sgd_makes_the_same_constant_steps(tuning, kind, sparse):
     linear_model = pytest.importorskip("sklearn.linear_model")
     task = small_tasks(tuning, 200)[kind]
     x, y = task.rows.matrix(), task.labels
@@ -628,7 +628,7 @@ def test_scikit_learn_makes_the_same_constant_steps(tuning, kind, sparse):
         model.partial_fit(x[t : t + 1], y[t : t + 1], **more)
 
 
-def test_rows_are_scaled_as_by_scikit_learn(tuning):
+def test_scaled_rows_match_scikit_learn(tuning):
     preprocessing = pytest.importorskip("sklearn.preprocessing")
     sparse, numbers, _ = small_tasks(tuning)
     x, scaler = sparse.rows.matrix(), preprocessing.StandardScaler(with_mean=False)
@@ -648,14 +648,14 @@ def test_rows_are_scaled_as_by_scikit_learn(tuning):
         np.testing.assert_allclose(found[t], expected, atol=1e-9)
 
 
-def test_columns_that_never_change_are_not_blown_up(tuning):
+def test_constant_columns_are_not_scaled_up(tuning):
     rows = tuning.data.from_array(np.array([[0.1, 0.0], [0.1, 1.0], [0.1, 0.0]]), np.ones(3))
     task = tuning.Task(rows, tuning.NUMBERS, compiled=False)
     for scaled in (tuning.standardized, tuning.standardized_so_far):
         assert np.abs(scaled(task).matrix().toarray()[:, 0]).max() < 1e-9
 
 
-def test_river_makes_steps_of_its_default(tuning):
+def test_river_uses_its_default_steps(tuning):
     pytest.importorskip("river")
     task, numbers, classes = small_tasks(tuning)
     assert list(tuning.river(task)) == ["River", "River best"]
@@ -669,7 +669,7 @@ def test_river_makes_steps_of_its_default(tuning):
     np.testing.assert_allclose(first, -np.log(3.0))
 
 
-def test_vowpal_wabbit_sees_the_rows_and_its_scores_are_read(tuning, tmp_path):
+def test_vowpal_wabbit_rows_are_written_and_scores_are_read(tuning, tmp_path):
     """By a program that writes back how many features a row has, negated for class 2."""
     script = tmp_path / "vw.py"
     script.write_text(
@@ -696,7 +696,7 @@ def test_vowpal_wabbit_sees_the_rows_and_its_scores_are_read(tuning, tmp_path):
     assert len(columns["VW best"]) == 6
 
 
-def test_vowpal_wabbit_reads_what_libsvm_had(tuning, data):
+def test_vowpal_wabbit_rows_match_libsvm_rows(tuning, data):
     rows = data.read_libsvm(io.StringIO("2 2:1 5:0.5\n-1.25 1:2\n7\n"), targets=data.numbers)
     lines = list(tuning.vw_lines(tuning.Task(rows, tuning.NUMBERS)))
     assert lines == ["2 | 1:1 4:0.5\n", "-1.25 | 0:2\n", "7 | \n"]
@@ -707,7 +707,7 @@ def test_vowpal_wabbit_reads_what_libsvm_had(tuning, data):
     assert read.y.tolist() == [1.0, -1.0]
 
 
-def test_numbers_are_kept_with_what_they_were_made_from(tuning, tmp_path):
+def test_cached_results_are_keyed_by_their_inputs(tuning, tmp_path):
     task, asked = small_tasks(tuning)[0], []
 
     def contestant(name, made_from):
@@ -728,7 +728,7 @@ def test_numbers_are_kept_with_what_they_were_made_from(tuning, tmp_path):
     assert losses(b)[1] == ["b"]  # other rows
 
 
-def test_tuning_compares_with_the_best_of_the_others(tuning):
+def test_tuning_compares_with_the_best_peer(tuning):
     columns = {"VW": ["a"], "VW best": ["a", "b"], "sklearn": ["c"], "fiol": ["fiol"], "ensemble": ["ensemble"]}
     columns[tuning.SINGLE] = ["d", "e"]
     losses = {"a": 0.5, "b": 0.2, "c": np.inf, "fiol": 0.1, "ensemble": 0.05, "d": 0.3, "e": 0.4}
@@ -747,7 +747,7 @@ def test_tuning_compares_with_the_best_of_the_others(tuning):
     assert summary["d"][1:] == ["2.000", "(t)", "0", "of", "2"]
 
 
-def test_tuning_needs_data_that_is_there(tuning, tmp_path, capsys):
+def test_tuning_with_missing_data_raises(tuning, tmp_path, capsys):
     for options, message in (
         (["--data", str(tmp_path / "none")], "no folder"),
         (["--data", str(tmp_path), "--sets", "bike"], "has none of bike_hour.csv"),
@@ -759,7 +759,7 @@ def test_tuning_needs_data_that_is_there(tuning, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_tuning_takes_the_first_rows_of_the_sets_it_is_asked_for(tuning, data, folder, tmp_path, monkeypatch):
+def test_tuning_takes_the_first_rows_of_selected_sets(tuning, data, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(data, "load", partial(data.load, cache=tmp_path))
     _, options = tuning.parse(["--data", str(folder), "--sets", "covtype 7", "a9a", "--rows", "2"])
     first, second = tuning.tasks(options, compiled=False)
@@ -768,7 +768,7 @@ def test_tuning_takes_the_first_rows_of_the_sets_it_is_asked_for(tuning, data, f
     assert (second.kind, second.classes, second.labels.tolist()) == (tuning.CLASSES, 2, [0, 1])
 
 
-def test_messages_are_words_by_their_hash(data):
+def test_messages_are_hashed_words(data):
     rows = data.read_messages(io.StringIO("Label\tSMS\nham\tOk ok, lar\nspam\tWin\tlar!\n"))
     assert rows.y.tolist() == [-1.0, 1.0]
     assert np.diff(rows.indptr).tolist() == [2, 2]
@@ -777,7 +777,7 @@ def test_messages_are_words_by_their_hash(data):
     assert rows.indices.max() < rows.d == 2**18
 
 
-def test_tables_are_read_in_their_units(data):
+def test_tables_are_read_without_scaling(data):
     text = "instant,dteday,hr,temp,casual,registered,cnt\n1,1/1/2011,0,0.24,3,13,16\n2,1/1/2011,1,0.22,8,32,40\n"
     rows = data.read_table(io.StringIO(text), data.BIKE)
     np.testing.assert_array_equal(rows.matrix().toarray(), [[0.0, 0.24], [1.0, 0.22]])
@@ -794,7 +794,7 @@ def sparsity():
     return load("sparsity")
 
 
-def test_sparsity_runs_and_writes_what_it_promises(sparsity, tmp_path, monkeypatch):
+def test_sparsity_writes_json_and_plot(sparsity, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     singles = {name: sparsity.SINGLES[name] for name in ("FIOL 0.5", "ImplicitFTRL 3.0")}
     monkeypatch.setattr(sparsity, "SINGLES", singles)
@@ -815,7 +815,7 @@ def test_sparsity_runs_and_writes_what_it_promises(sparsity, tmp_path, monkeypat
     assert picture.stat().st_size > 1000
 
 
-def test_sparsity_holds_rows_back(sparsity, data, monkeypatch):
+def test_sparsity_holds_out_rows(sparsity, data, monkeypatch):
     rows = data.text_like(20, 50, 5)
     monkeypatch.setattr(sparsity.data, "text_like", lambda *size: rows)
     for option, last in (([], 4), (["--future"], 16)):
@@ -826,7 +826,7 @@ def test_sparsity_holds_rows_back(sparsity, data, monkeypatch):
         np.testing.assert_array_equal(split.rest.rows.take([0]).data, rows.take([last]).data)
 
 
-def test_sparsity_reads_models_of_vowpal_wabbit(sparsity, tmp_path):
+def test_sparsity_reads_vowpal_wabbit_models(sparsity, tmp_path):
     """A script in its place: it writes weights for features 1 and 3, and for the intercept, and scores of 0."""
     script = tmp_path / "vw.py"
     script.write_text(
@@ -855,7 +855,7 @@ def sensitivity():
     return load("sensitivity")
 
 
-def test_sensitivity_of_everybody_to_step_sizes(sensitivity, tmp_path, capsys):
+def test_sensitivity_of_all_models_to_step_sizes(sensitivity, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     files = ["--json", str(tmp_path / "new" / "s.json"), "--plot", str(tmp_path / "new" / "s.svg")]
     sensitivity.main(["--quick", "--no-vw", "--no-river", *files], compiled=False)
@@ -871,7 +871,7 @@ def test_sensitivity_of_everybody_to_step_sizes(sensitivity, tmp_path, capsys):
     assert sensitivity.DARK.ground in dark
 
 
-def test_the_headline_of_sensitivity_is_what_was_found(sensitivity):
+def test_sensitivity_headline_matches_the_results(sensitivity):
     curves = {"exact": [0.5, 0.22], "explicit": [0.25, np.inf]}
     better = sensitivity.Sensitivity("a", 9, 0.21, curves, {})
     worse = sensitivity.Sensitivity("b", 9, 0.231, curves, {})
@@ -882,7 +882,7 @@ def test_the_headline_of_sensitivity_is_what_was_found(sensitivity):
     assert "best of 13 step sizes on 1 of 2 sets, at most 5.0% above; 3 of 8 tuned runs" in both
 
 
-def test_sensitivity_needs_data_that_is_there(sensitivity, tmp_path, capsys):
+def test_sensitivity_with_missing_data_raises(sensitivity, tmp_path, capsys):
     for folder, message in ((tmp_path / "none", "no folder"), (tmp_path, "has none of a9a, w8a")):
         with pytest.raises(SystemExit):
             sensitivity.main(["--data", str(folder), "--no-vw"])
@@ -892,7 +892,7 @@ def test_sensitivity_needs_data_that_is_there(sensitivity, tmp_path, capsys):
 # --- benchmarks.parallel ----------------------------------------------------------------------
 
 
-def test_costs_are_percents_above_one_stream(monkeypatch):
+def test_parallel_costs_are_percents_above_one_stream(monkeypatch):
     parallel = load("parallel")
     monkeypatch.setattr(parallel, "LEARNERS", {"Curvature": parallel.LEARNERS["Curvature"]})
     rows = parallel.data.text_like(2600, 50)
@@ -925,7 +925,7 @@ for name in sys.argv[1:]:
 """
 
 
-def test_help_loads_no_compiler():
+def test_benchmark_help_loads_no_compiler():
     names = ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files", "parallel"]
     done = subprocess.run([sys.executable, "-c", HELP, *names], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -937,7 +937,7 @@ def test_help_loads_no_compiler():
 # --- two versions side by side ----------------------------------------------------------------
 
 
-def test_times_are_found_where_benchmarks_write_them():
+def test_times_are_read_from_benchmark_json():
     from benchmarks.versus import times
 
     passes = [{"task": "a9a", "rows": 3, "seconds": {"fiol": 0.5}}]
@@ -945,7 +945,7 @@ def test_times_are_found_where_benchmarks_write_them():
     assert dict(times(found)) == {"a9a: FIOL": 2.0, "a9a, rows 3: fiol": 0.5}
 
 
-def test_a_folder_without_a_version_is_refused(tmp_path, capsys):
+def test_folder_without_a_version_raises(tmp_path, capsys):
     from benchmarks.versus import main
 
     with pytest.raises(SystemExit):
@@ -962,7 +962,7 @@ def events():
     return importlib.import_module("benchmarks.events")
 
 
-def test_events_have_the_names_they_should(events):
+def test_events_have_the_expected_names(events):
     for names, distinct in (("same", 3), ("known", 12), ("new", 180), ("text", 3)):
         rows = events.events(3, names, 60)
         assert {len(x) for x, _ in rows} == {3}
@@ -983,7 +983,7 @@ def test_every_cell_of_events_is_measured(events, monkeypatch):
 # --- benchmarks.files -------------------------------------------------------------------------
 
 
-def test_texts_hold_the_same_rows_and_a_quick_run_says_all_there_is(tmp_path, monkeypatch, capsys):
+def test_files_benchmark_writes_equal_rows_and_a_quick_run_is_complete(tmp_path, monkeypatch, capsys):
     files = load("files")
     monkeypatch.setattr(files, "CACHE", tmp_path / "texts")
     monkeypatch.setattr(files, "seconds", lambda command: 1.0 + ("start" not in command[-2]))  # no process

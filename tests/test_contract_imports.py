@@ -1,4 +1,4 @@
-"""What `import fiol` loads and names."""
+"""The modules that `import fiol` loads, and its public names."""
 
 import ast
 import inspect
@@ -34,7 +34,7 @@ except ValueError:
 
 
 @pytest.mark.parametrize("script", [IMPORT, BUILD + IMPORT], ids=["import", "build"])
-def test_no_compiler_is_loaded(script):
+def test_import_loads_no_compiler(script):
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert {"fiol", "numpy"} <= loaded if script is not IMPORT else loaded & {"fiol", "numpy"} == {"fiol"}
@@ -74,7 +74,7 @@ def names_defined_in(tree):
             yield from (part.id for part in getattr(target, "elts", [target]) if isinstance(part, ast.Name))
 
 
-def test_no_name_is_defined_in_two_modules():
+def test_names_are_defined_in_one_module_only():
     """One name, one meaning."""
     places = {}
     for name in FILES:

@@ -1,4 +1,4 @@
-"""An ensemble in a learner: members as if alone, one linear model, and all that a learner promises."""
+"""Ensembles in a learner: members as if alone, one linear model, and the guarantees of learners."""
 
 import json
 import pickle
@@ -60,7 +60,7 @@ def state_of(model):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), fiol.Hinge(), fiol.Quantile(0.3), fiol.Poisson()], ids=repr)
-def test_scores_are_those_of_members_alone_stacked(loss):
+def test_ensemble_scores_match_stacked_members_alone(loss):
     X, y = stream()
     y = np.abs(y + X[:, 0]) if isinstance(loss, fiol.Poisson) else y
     weight = np.random.default_rng(1).choice([1.0, 0.5, 2.0], len(y))
@@ -83,7 +83,7 @@ def test_scores_are_those_of_members_alone_stacked(loss):
         assert member.update == learner.update
 
 
-def test_what_is_predicted_is_one_linear_model():
+def test_ensemble_predicts_with_one_linear_model():
     X, y = stream()
     model = new()
     model.learn(X, y)
@@ -100,14 +100,14 @@ def test_what_is_predicted_is_one_linear_model():
         assert one.scores(np.eye(X.shape[1])[i : i + 1])[0] == w + one.intercept
 
 
-def test_an_ensemble_of_one_starts_as_its_member():
+def test_ensemble_of_one_starts_as_its_member():
     X, y = stream()
     alone, together = new(FIOL(Logistic())), new(Ensemble([FIOL(Logistic())]))
     np.testing.assert_allclose(alone.learn(X[:1], y[:1]), together.learn(X[:1], y[:1]))
     assert np.abs(together.weights).sum() > 0.0
 
 
-def test_members_that_are_worse_get_out_of_the_way():
+def test_worse_members_lose_their_weight():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(3000, 5))
     y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X @ [2.0, -1.0, 0.5, 0.0, 0.0])), 1.0, -1.0)
@@ -125,7 +125,7 @@ def test_members_that_are_worse_get_out_of_the_way():
 
 @settings(max_examples=4, deadline=None)
 @given(st.lists(st.integers(0, 30), max_size=3), st.sampled_from([Logistic(), Squared()]))
-def test_any_chunking_and_container_gives_the_same_bits(cuts, loss):
+def test_ensemble_has_the_same_bits_for_any_chunking_and_container(cuts, loss):
     X, y = stream(30)
     whole, parts, sparse_rows = new(ensemble(loss)), new(ensemble(loss)), new(ensemble(loss))
     scores = whole.learn(X, y)
@@ -135,7 +135,7 @@ def test_any_chunking_and_container_gives_the_same_bits(cuts, loss):
     assert state_of(whole) == state_of(parts) == state_of(sparse_rows)
 
 
-def test_rows_one_by_one_and_by_name():
+def test_ensemble_single_and_named_rows_match_chunks():
     X, y = stream(40)
     rows = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
     together, single = new(), new()
@@ -153,7 +153,7 @@ def test_rows_one_by_one_and_by_name():
 
 @pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"bits": 8}, {"intercept": False}], ids=repr)
 @pytest.mark.parametrize("loss", [Logistic(), Softmax()], ids=repr)
-def test_saved_copied_and_pickled_models_go_on_to_the_same_bits(loss, options, tmp_path):
+def test_saved_copied_and_pickled_ensembles_keep_their_bits(loss, options, tmp_path):
     X, y = stream()
     y = np.where(X[:, 1] > 0, 3, y).astype(int).tolist() if isinstance(loss, Softmax) else y
     model = new(ensemble(loss, L1(1e-3)) if isinstance(loss, Logistic) else ensemble(loss), **options)
@@ -168,7 +168,7 @@ def test_saved_copied_and_pickled_models_go_on_to_the_same_bits(loss, options, t
         assert (other.predict(X) == model.predict(X)).all()
 
 
-def test_compiled_code_does_what_the_interpreter_does():
+def test_compiled_ensemble_matches_interpreter():
     X, y = stream()
     fast, slow = Learner(ensemble(), n_features=X.shape[1]), new(n_features=X.shape[1])
     np.testing.assert_allclose(fast.learn(X, y), slow.learn(X, y), rtol=1e-9, atol=1e-11)
@@ -176,7 +176,7 @@ def test_compiled_code_does_what_the_interpreter_does():
     assert (fast.scores(X) == Learner.merge([fast]).scores(X)).all()
 
 
-def test_snapshots_do_not_change():
+def test_ensemble_snapshot_does_not_change():
     X, y = stream()
     model = new()
     model.learn(X[:25], y[:25])
@@ -190,7 +190,7 @@ def test_snapshots_do_not_change():
 # --- many classes, bounded memory, merges -----------------------------------------------------
 
 
-def test_classes_that_appear_later():
+def test_ensemble_accepts_classes_that_appear_later():
     X, y = stream()
     labels = ["apple" if t < 0 else "pear" if k < 30 else "fig" for k, t in enumerate(y)]
     model = new(ensemble(Softmax()))
@@ -200,7 +200,7 @@ def test_classes_that_appear_later():
     assert np.allclose(model.predict(X).sum(axis=1), 1.0)
 
 
-def test_bounded_memory_drops_features_without_weight():
+def test_bounded_ensemble_drops_zero_weight_features():
     rows = [{f"w{k}": 1.0, "all": 1.0} for k in range(200)]
     y = [1.0 if k % 3 else -1.0 for k in range(200)]
     model = new(ensemble(penalty=L1(0.3)), max_features=40)
@@ -209,7 +209,7 @@ def test_bounded_memory_drops_features_without_weight():
     assert model.rounds == 200
 
 
-def test_merges_are_associative_and_unite_names():
+def test_ensemble_merge_is_associative_and_unites_names():
     X, y = stream(90)
     rows = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
     parts = [new() for _ in range(3)]
@@ -223,7 +223,7 @@ def test_merges_are_associative_and_unite_names():
     flat.learn(rows[:5], y[:5])  # and goes on
 
 
-def test_penalties_leave_zeros():
+def test_penalized_ensemble_has_exact_zeros():
     X, y = stream()
     model = new(ensemble(penalty=L1(10.0)))
     model.learn(X, y)
@@ -233,7 +233,7 @@ def test_penalties_leave_zeros():
 # --- what goes wrong --------------------------------------------------------------------------
 
 
-def test_refused_rows_change_nothing():
+def test_rejected_rows_leave_the_ensemble_unchanged():
     X, y = stream()
     model = new()
     model.learn(X[:25], y[:25])
@@ -244,7 +244,7 @@ def test_refused_rows_change_nothing():
     assert state_of(model) == before
 
 
-def test_a_member_that_overflows_is_taken_out_and_nothing_else_changes():
+def test_only_the_overflowed_member_is_removed():
     X, y = stream(300)
     diverging = fiol.SGD(Squared(), step_size=Constant(1e6))
     good = [FIOL(Squared(), step_size=step) for step in STEPS[:3]]
@@ -274,12 +274,12 @@ def test_a_member_that_overflows_is_taken_out_and_nothing_else_changes():
         (lambda: Learner(ensemble(fiol.Hinge())).uncertainty([[1.0]]), TypeError, "uncertainty needs"),
     ],
 )
-def test_what_cannot_be_is_refused(make, error, message):
+def test_invalid_ensembles_raise(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
 
-def test_recipes_go_through_json():
+def test_ensemble_round_trips_through_json():
     from fiol.persistence import component_json
 
     update = ensemble(penalty=L1([0.1, 0.2]))
@@ -293,7 +293,7 @@ def test_recipes_go_through_json():
 @pytest.mark.parametrize(
     ("loss", "dtype"), [(Logistic(), "float64"), (Squared(), "float32")], ids=["logistic", "squared"]
 )
-def test_single_events_have_the_bits_of_chunks(loss, dtype):
+def test_ensemble_single_events_have_the_bits_of_chunks(loss, dtype):
     """Rows one by one, by dicts, arrays and chunks of any size: scores, weights and all that is known."""
     rng = np.random.default_rng(4)
     rows = [{f"f{(7 * i + j) % 40}": float(x) for j, x in enumerate(rng.normal(size=12))} for i in range(120)]

@@ -1,4 +1,4 @@
-"""How sure an ensemble is: what its `Curvature` member leaves open, and what its stack does."""
+"""The uncertainty of an ensemble combines its `Curvature` member and its stack."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def by_hand(learner, X):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_the_variance_is_that_of_the_best_member_and_of_the_stacks(compiled):
+def test_ensemble_uncertainty_adds_best_member_and_stack(compiled):
     X, y, _ = drawn(1, 150, 4, fiol.Logistic())
     learner = fiol.Learner(compiled=compiled)
     X[:, 3] += 50.0  # which is centred
@@ -43,8 +43,8 @@ def test_the_variance_is_that_of_the_best_member_and_of_the_stacks(compiled):
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Squared()])
-def test_scores_are_about_as_far_off_as_the_default_expects(loss):
-    """Of the best member alone expectations are too low by a factor of 2 to 6 here."""
+def test_default_ensemble_score_errors_match_predicted_variance(loss):
+    """The best member alone underestimates the error by a factor of 2 to 6 here."""
     found = []
     for seed in range(12):
         X, y, truth = drawn(seed, 1100, 6, loss)
@@ -55,7 +55,7 @@ def test_scores_are_about_as_far_off_as_the_default_expects(loss):
     assert 0.5 < np.mean(found) < 1.8
 
 
-def test_it_has_the_unit_of_the_targets():
+def test_ensemble_uncertainty_scales_with_target_units():
     X, y, _ = drawn(4, 120, 3, fiol.Squared())
     one, other = (fiol.Learner(loss=fiol.Squared(), compiled=False) for _ in range(2))
     one.learn(X, y)
@@ -63,7 +63,7 @@ def test_it_has_the_unit_of_the_targets():
     np.testing.assert_allclose(other.uncertainty(X), 1024.0 * one.uncertainty(X), rtol=1e-9)
 
 
-def test_it_falls_with_every_row_that_says_something():
+def test_ensemble_uncertainty_falls_with_informative_rows():
     X, y, _ = drawn(3, 3000, 5, fiol.Logistic())
     learner, means = fiol.Learner(), []
     for start, stop in ((0, 100), (100, 1000), (1000, 3000)):
@@ -72,7 +72,7 @@ def test_it_falls_with_every_row_that_says_something():
     assert means[0] > 1.3 * means[1] > 1.3 * 1.3 * means[2]
 
 
-def test_names_gates_and_features_never_seen():
+def test_ensemble_uncertainty_with_names_gates_and_unseen_features():
     rng = np.random.default_rng(5)
     rows = [{"a": v, f"noise{k % 7}": 1.0} for k, v in enumerate(rng.standard_normal(200))]
     y = np.where([row["a"] > 0.0 for row in rows], 1.0, -1.0)
@@ -83,7 +83,7 @@ def test_names_gates_and_features_never_seen():
     assert plain == noisy == new > 0.0  # what does not pass the gate has no weight, so nothing is open about it
 
 
-def test_one_that_is_chosen_knows_if_all_do_and_an_overflown_one_knows_nothing():
+def test_ensemble_uncertainty_of_best_combiner_and_overflowed_members():
     sizes = [fiol.ScaleFree(fiol.Curvature(prior=prior)) for prior in (1.0, 100.0)]
     members = [fiol.FIOL(fiol.Logistic(), step_size=size) for size in sizes]
     X, y, _ = drawn(6, 60, 3, fiol.Logistic())
@@ -99,7 +99,7 @@ def test_one_that_is_chosen_knows_if_all_do_and_an_overflown_one_knows_nothing()
     assert (learner.uncertainty(X) == np.inf).all()
 
 
-def test_classes_have_one_number_a_row():
+def test_ensemble_uncertainty_of_classes_is_one_number_per_row():
     X, _, _ = drawn(7, 90, 3, fiol.Squared())
     learner = fiol.Learner(fiol.Stacked(fiol.Softmax()), compiled=False)
     learner.learn(X, ["a", "b", "c"] * 30)

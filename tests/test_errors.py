@@ -200,7 +200,7 @@ def name_of(case):
 
 
 @pytest.mark.parametrize(("changes", "error", "message"), TABLE, ids=name_of)
-def test_wrong_arguments_are_named(changes, error, message, monkeypatch):
+def test_solve_step_names_wrong_arguments(changes, error, message, monkeypatch):
     monkeypatch.setattr("fiol.step.kernels", lambda compiled: pytest.fail("reached the kernels"))
     arguments = {**GOOD, **changes}
     before = pickle.dumps(arguments)
@@ -225,7 +225,7 @@ def test_wrong_arguments_are_named(changes, error, message, monkeypatch):
         (lambda: Newton(0), r"^Newton\.passes must be at least 1"),
     ],
 )
-def test_impossible_components_are_refused_when_built(build, message):
+def test_invalid_components_raise_when_constructed(build, message):
     with pytest.raises(ValueError, match=message):
         build()
 
@@ -246,7 +246,7 @@ def both(cases):
         {"x": numbers(1e308, 1e308, 0.0), "w": numbers(1.0, 1.0, 0.0)},
     ]
 )
-def test_overflow_is_an_error_and_not_an_answer(changes, compiled):
+def test_solve_step_overflow_raises(changes, compiled):
     arguments = {**GOOD, **changes}
     before = pickle.dumps(arguments)
     with pytest.raises(OverflowError, match=r"range of double precision.*x\[\d\].*scale the features"):
@@ -272,7 +272,7 @@ def test_overflow_is_an_error_and_not_an_answer(changes, compiled):
         {"solver": Partition(), "regularizer": L1(0.1)},
     ]
 )
-def test_a_step_leaves_its_arguments_alone(changes, compiled):
+def test_solve_step_leaves_its_arguments_unchanged(changes, compiled):
     arguments = {**GOOD, **changes}
     before = pickle.dumps(arguments)
     step = fiol.solve_step(**arguments, compiled=compiled)

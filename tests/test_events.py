@@ -1,4 +1,4 @@
-"""Single events: what is read where Python has it equals what is looked at with care, to the bit, for any row."""
+"""Single events: the fast path matches the fallback bitwise, for any row."""
 
 import gc
 import sys
@@ -73,7 +73,7 @@ def state(learner):
 
 @pytest.mark.parametrize("options", [{}, {"bits": 3}, {"max_features": 100}], ids=str)
 @given(rows=ROWS, seed=st.integers(0, 3))
-def test_events_equal_rows_looked_at_with_care(options, rows, seed):
+def test_fast_path_events_match_fallback(options, rows, seed):
     rng = np.random.default_rng(seed)
     fast, slow = Learner(FIOL(Squared()), **options), careful(Learner(FIOL(Squared()), **options))
     for row, kind in [({"a": 1.0, "b": 2.0}, dict), *rows, *rows]:
@@ -89,7 +89,7 @@ def test_events_equal_rows_looked_at_with_care(options, rows, seed):
 
 
 @given(rows=st.lists(st.dictionaries(NAMES, VALUES, max_size=5), max_size=4))
-def test_rivers_models_equal_a_learner(rows):
+def test_river_events_match_learner(rows):
     model, learner = FIOLRegressor(), careful(Learner(loss=Squared()))
     for x in rows:
         if all(type(name) in (str, int) for name in x):
@@ -103,7 +103,7 @@ def test_rivers_models_equal_a_learner(rows):
 
 @pytest.mark.parametrize("y", [float("nan"), 1e300, 10**400, "1", None, True])
 @pytest.mark.parametrize("x", [{"a": 1.0, "new": 2.0}, {"a": 1.0}])
-def test_a_refused_target_leaves_no_name(x, y):
+def test_rejected_target_adds_no_name(x, y):
     learner = Learner(FIOL(Squared()))
     for _ in range(3):
         learner.learn_named({"a": 1.0, "b": 2.0}, 1.0)
@@ -113,7 +113,7 @@ def test_a_refused_target_leaves_no_name(x, y):
         assert state(learner) == before
 
 
-def test_names_that_do_not_want_to_be_compared():
+def test_names_whose_comparison_raises():
     learner = Learner(FIOL(Squared()))
     learner.learn_named({Rude("a"): 1.0, "b": 2.0}, 1.0)
     assert [type(name) for name in learner.names] == [str, str]
@@ -122,7 +122,7 @@ def test_names_that_do_not_want_to_be_compared():
     assert learner.names == ["a", "b"]
 
 
-def test_references_stay_put():
+def test_events_keep_reference_counts():
     learner = Learner(FIOL(Squared()))
     x = {f"name {k}": 1.5 + k for k in range(20)}
     learner.learn_named(x, 1.0)
@@ -146,7 +146,7 @@ def test_references_stay_put():
     assert all(abs(a - b) <= 20 for a, b in zip(after, before, strict=True))
 
 
-def test_functions_are_dropped_with_the_arrays_they_know():
+def test_fast_path_functions_are_dropped_when_arrays_are_replaced():
     learner = Learner(FIOL(Squared()))
     for k in range(40):
         learner.learn_named({f"name {k}": 1.0, "all": 2.0}, 1.0)
@@ -160,7 +160,7 @@ def test_functions_are_dropped_with_the_arrays_they_know():
     assert learner.score_named(x) == learner.scores([x])[0] != twin.score_named(x)
 
 
-def test_rows_of_two_arrays():
+def test_events_of_index_and_value_arrays():
     learner, twin = Learner(FIOL(Squared())), Learner(FIOL(Squared()))
     rng = np.random.default_rng(0)
     for _ in range(50):
@@ -179,7 +179,7 @@ def test_rows_of_two_arrays():
     assert learner.rounds == 50
 
 
-def test_a_classifier_of_two_labels():
+def test_events_of_a_two_label_classifier():
     model, labels = FIOLClassifier(), [True, False, 1, 0, np.bool_(True)]
     for k in range(30):
         model.learn_one({"a": 1.0 * k, f"name {k}": 1.0}, labels[k % 5])
@@ -191,7 +191,7 @@ def test_a_classifier_of_two_labels():
     assert p[True] == model.model.core.probabilities(model.model.core.score_canonical(model._space.read([x])))[0, 1]
 
 
-def test_nothing_is_at_hand_in_the_interpreter():
+def test_interpreter_has_no_fast_path():
     learner = Learner(FIOL(Squared()), compiled=False)
     learner.learn_named({"a": 1.0}, 1.0)
     learner.learn_named({"a": 1.0}, 1.0)
@@ -235,7 +235,7 @@ def test_fast_path_functions_are_not_rebuilt_per_event(kind, value, monkeypatch)
     assert built == []
 
 
-def test_text_values_equal_categories_that_are_numbers():
+def test_text_values_match_numeric_categories():
     model, twin = FIOLRegressor(), FIOLRegressor()
     rng = np.random.default_rng(0)
     for k in range(120):

@@ -1,4 +1,4 @@
-"""What the examples claim, on a stream short enough for the interpreter."""
+"""The claims of the examples hold on short streams."""
 
 import doctest
 import importlib.util
@@ -32,7 +32,7 @@ def who_survives():
         yield module
 
 
-def test_the_three_commands_of_the_documentation(tmp_path, monkeypatch):
+def test_documented_commands_run(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     interpret_all(monkeypatch)
     monkeypatch.chdir(tmp_path)
@@ -49,7 +49,7 @@ def test_the_three_commands_of_the_documentation(tmp_path, monkeypatch):
     assert "fiol train data/tickets.csv --target escalated" in (ROOT / "README.md").read_text()
 
 
-def test_the_demo_as_the_makefile_has_it(tmp_path, monkeypatch):
+def test_make_demo_runs(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     interpret_all(monkeypatch)
     monkeypatch.chdir(tmp_path)
@@ -70,7 +70,7 @@ def test_the_demo_as_the_makefile_has_it(tmp_path, monkeypatch):
     assert "AUC" in told
 
 
-def test_who_survives(who_survives, tmp_path, capsys):
+def test_who_survives_example(who_survives, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     figure = tmp_path / "new folder" / "figure.png"
     sweeps = who_survives.main(["--quick", "--figure", str(figure)])
@@ -94,7 +94,7 @@ def test_who_survives(who_survives, tmp_path, capsys):
         assert not sweeps[name].zeros.any()
 
 
-def test_helpers_of_who_survives(who_survives):
+def test_who_survives_helpers(who_survives):
     assert doctest.testmod(who_survives) == (0, 1)
     assert who_survives.crossing(np.array([1.0, 10.0, 100.0]), np.array([0.1, 0.1, 10.0]), 1.0) == pytest.approx(
         10**1.5

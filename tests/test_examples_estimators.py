@@ -1,4 +1,4 @@
-"""What the examples with scikit-learn and River claim, on data short enough for the interpreter."""
+"""The claims of the examples with scikit-learn and River hold on short data."""
 
 import importlib.util
 import sys
@@ -25,7 +25,7 @@ def run(monkeypatch, capsys):
     return run
 
 
-def test_text_pipeline(run):
+def test_text_pipeline_example(run):
     right, printed = run("text_pipeline")
     assert right["FIOL, one pass"] > 0.6
     assert right["FIOL, one pass, l1"] > 0.6
@@ -33,20 +33,20 @@ def test_text_pipeline(run):
     assert any(word in printed.rpartition("chess")[2] for word in ("rook", "pawn", "castle", "bishop", "queen"))
 
 
-def test_out_of_core(run):
+def test_out_of_core_example(run):
     (*_, last), same = run("out_of_core")[0]
     assert last > 0.8
     assert same is True
 
 
-def test_click_stream(run):
+def test_click_stream_example(run):
     found, printed = run("click_stream")
     assert found["ours"] < found["rate"]
     assert 0.0 < found["zeros"] < 1.0
     assert "microseconds each" in printed
 
 
-def test_drift_with_river(run):
+def test_drift_with_river_example(run):
     right, _ = run("drift_with_river")
     before, after, last = right["one learner, started anew after a drift"]
     assert min(before, after) > 0.85
@@ -57,7 +57,7 @@ def test_drift_with_river(run):
     assert last > right["FIOL, one learner"][2]
 
 
-def test_own_loss(run):
+def test_own_loss_example(run):
     costs, printed = run("own_loss")
     assert costs["OrderCost(shortage=5.0)"] < 0.9 * costs["squared error"]
     assert "too little" in printed

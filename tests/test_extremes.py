@@ -1,4 +1,4 @@
-"""Numbers of any size: exact, or refused with a reason. The campaign `campaigns.extremes` has the rest."""
+"""Numbers of any size give exact results or an error. The campaign `campaigns.extremes` has more cases."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def test_short_steps_are_exact(eta):
 
 
 @pytest.mark.parametrize("eta", [1e12, 1e17])
-def test_a_learner_with_long_steps_is_exact(eta):
-    """Two rounds: the second starts from the weights of the first, and a penalty of both has to be met again."""
+def test_learner_with_long_steps_is_exact(eta):
+    """Two rounds: the second starts from the weights of the first, under the same penalty."""
     learner = fiol.Learner(
         fiol.FIOL(fiol.Squared(), L1(0.5), fiol.Constant(eta)), n_features=2, intercept=False, compiled=False
     )
@@ -62,7 +62,7 @@ def test_compiled_long_steps_are_exact():
         np.testing.assert_allclose(step.w, [0.0, lasso(eta)], rtol=1e-11)
 
 
-def test_a_penalty_of_your_own_is_refused_where_digits_run_out():
+def test_own_penalty_raises_where_precision_is_lost():
     class Lasso(fiol.Regularizer):
         def value(self, w, i):
             return 0.5 * abs(w)
@@ -79,18 +79,18 @@ def test_a_penalty_of_your_own_is_refused_where_digits_run_out():
 
 
 @pytest.mark.parametrize("eta", [np.inf, np.nan, 0.0, -1.0])
-def test_steps_that_are_none(eta):
+def test_non_positive_or_non_finite_eta_raises(eta):
     with pytest.raises(ValueError, match=r"^eta must be (finite|positive), got "):
         solve_step([1.0], 1.0, [0.0], loss=fiol.Squared(), eta=eta)
 
 
-def test_a_product_beyond_doubles_is_refused():
+def test_product_overflow_raises():
     with pytest.raises(OverflowError, match=r"^the step leaves the range of double precision: eta \* sample"):
         solve_step([1e100], 1.0, [0.0], loss=fiol.Squared(), regularizer=L1(0.5), eta=1e150, compiled=False)
 
 
 @pytest.mark.parametrize("anchor", [fiol.Origin(), fiol.AllIterates()], ids=repr)
-def test_sums_over_all_rounds_refuse_steps_beyond_their_digits(anchor):
+def test_dual_averaging_raises_for_steps_beyond_precision(anchor):
     def update(eta, regularizer):
         return fiol.FIOL(fiol.Squared(), regularizer, fiol.Constant(eta)).replace(anchor=anchor)
 
@@ -101,7 +101,7 @@ def test_sums_over_all_rounds_refuse_steps_beyond_their_digits(anchor):
 
 
 @pytest.mark.parametrize("update", [fiol.PA(fiol.Squared()), fiol.FIOL(fiol.Squared(), L1(0.1), fiol.Constant(1e100))])
-def test_rows_beyond_the_longest_steps_are_refused(update):
+def test_rows_too_long_for_passive_aggressive_raise(update):
     """Passive-aggressive steps are as long as can be: a square that overflows with them would not move a weight."""
     learner = fiol.Learner(update, intercept=False, compiled=False)
     learner.learn_one([0], [1e90], 1e90)
@@ -128,7 +128,7 @@ def kinds(cases):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("seed", [1, 2])
-def test_numbers_of_any_size(seed):
+def test_random_extreme_numbers_are_exact_or_rejected(seed):
 
     outcomes = [(n, outcome) for n, _, outcome in extremes.campaign(600, seed)]
     wrong = [(n, outcome.why) for n, outcome in outcomes if outcome.kind == "wrong"]
@@ -137,8 +137,8 @@ def test_numbers_of_any_size(seed):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_the_campaign_sees_errors():
-    """Weights that are off by a millionth are none of an exact step, but where a step says next to nothing."""
+def test_campaign_detects_wrong_weights():
+    """Weights that are off by a millionth are reported, except where a step barely determines them."""
     found = looked = 0
     for n in range(300):
         case = extremes.draw(3, n)
@@ -156,7 +156,7 @@ def test_the_campaign_sees_errors():
     assert found > 0.9 * looked
 
 
-def test_scores_below_the_least_double_are_zero():
+def test_underflowing_scores_are_zero():
     """A product of 5e-393 is one, and 0 is the kink: beta may be anything there, and the weight may stay."""
     case = extremes.Case(
         np.array([2.4e-70]), 0.0, np.array([2e-323]), fiol.Quantile(0.3), L1(0.0), fiol.Euclidean(), 58.0, 1.0
@@ -165,7 +165,7 @@ def test_scores_below_the_least_double_are_zero():
     assert optimality.objection(case, np.array([1.0]))
 
 
-def test_the_command_says_what_it_found(tmp_path, capsys):
+def test_campaign_command_prints_its_findings(tmp_path, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert extremes.main(["--cases", "20", "--seed", "5", "--json", str(tmp_path / "found.json")]) == 0
@@ -182,7 +182,7 @@ ANY_PATH = [None, fiol.Bisection()]
 
 @pytest.mark.parametrize("eta", [1e12, 1e20, 1e30, 1e49, 1e80])
 @pytest.mark.parametrize("penalty", [L1(0.5), L1([0.5, 0.7]), Ridge(0.5)], ids=repr)
-def test_long_steps_of_weights_that_are_exponentials(eta, penalty):
+def test_long_steps_in_entropy_geometry_are_exact(eta, penalty):
     """A double next to beta makes them 0 or more than a double: it takes turns to come near, and none is the last."""
     assert kinds(
         extremes.Case(np.array([x, x]), y, np.array([1.0, 2.0]), loss, penalty, fiol.Entropy(), eta, weight, solver)
@@ -195,7 +195,7 @@ def test_long_steps_of_weights_that_are_exponentials(eta, penalty):
 
 @pytest.mark.parametrize("eta", [1e12, 1e30, 1e49, 1e80])
 @pytest.mark.parametrize("strengths", [[0.5, 0.2], [0.2, 0.5]], ids=repr)
-def test_long_steps_of_weights_that_sum_to_one(eta, strengths):
+def test_long_steps_on_the_simplex_are_exact(eta, strengths):
     assert kinds(
         extremes.Case(
             x * np.array([1.0, 3.0]), y, np.array([0.4, 0.6]), loss, L1(strengths), fiol.Simplex(), eta, weight
@@ -207,7 +207,7 @@ def test_long_steps_of_weights_that_sum_to_one(eta, strengths):
 
 @pytest.mark.parametrize("eta", [1e12, 1e20, 1e30, 1e80])
 @pytest.mark.parametrize("lo", [0.0, -1.0])
-def test_long_steps_of_weights_at_bounds(eta, lo):
+def test_long_steps_at_bounds_are_exact(eta, lo):
     """A double next to beta takes a weight from one bound to the other."""
     assert kinds(
         extremes.Case(
@@ -227,7 +227,7 @@ def test_long_steps_of_weights_at_bounds(eta, lo):
     ) == {"exact"}
 
 
-def test_a_penalty_that_takes_back_some_digits():
+def test_penalty_that_cancels_digits_still_meets_the_kink():
     """No long step, but a score that would miss the kink by two units of the eleventh digit."""
     case = extremes.Case(
         np.array([-1.1026018960569867e08]),
@@ -244,7 +244,7 @@ def test_a_penalty_that_takes_back_some_digits():
 
 
 @pytest.mark.parametrize("weight", [1.0, 2.5, 1e8])
-def test_bounds_that_keep_a_score_where_the_loss_is_too_steep(weight):
+def test_bounds_limit_scores_where_the_loss_overflows(weight):
     """exp(1e79) is no double, nor its product with a sample weight: weights are at their bounds all the same."""
     geometry = fiol.DiagonalMetric(np.array([0.04, 125.0, 440.0, 6e4]))
     update = fiol.FIOL(fiol.Exponential(), fiol.Box(L1(1.5e8), 0.2, 5e3), fiol.Constant(25.0), geometry)
@@ -254,7 +254,7 @@ def test_bounds_that_keep_a_score_where_the_loss_is_too_steep(weight):
 
 @pytest.mark.parametrize("inner", [fiol.Constant(1e12), fiol.AdaGrad(1e12, kappa=0.0)], ids=repr)
 @pytest.mark.parametrize("loss", [fiol.Absolute(), fiol.Poisson()], ids=repr)
-def test_steps_in_the_unit_of_a_loss_are_finite(inner, loss):
+def test_steps_in_loss_units_stay_finite(inner, loss):
     """eta times the targets' unit, divided by the square of the features', is beyond the largest double."""
     y = 1e-99 if isinstance(loss, fiol.Poisson) else 1e99
     rows, targets, weights = (
@@ -277,7 +277,7 @@ def test_steps_in_the_unit_of_a_loss_are_finite(inner, loss):
         (1e85, -3.2e-93, fiol.Huber(1.5), fiol.Unregularized(), 1e60, 1e-9),  # beta itself is
     ],
 )
-def test_steps_without_digits_are_refused(x, y, loss, regularizer, eta, weight):
+def test_steps_without_precision_raise(x, y, loss, regularizer, eta, weight):
     with pytest.raises(OverflowError, match=r"^the step needs more digits than double precision has: eta = "):
         solve_step([x], y, [0.0], loss=loss, regularizer=regularizer, eta=eta, sample_weight=weight, compiled=False)
 
@@ -289,7 +289,7 @@ ONCE_WRONG += [(13, 584647), (71, 396307), (71, 510147), (172, 142667)]
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_cases_that_were_wrong():
+def test_regressions_found_by_the_campaign():
     assert kinds(extremes.draw(seed, number) for seed, number in ONCE_WRONG) == {"exact"}
 
 
@@ -297,7 +297,7 @@ def test_cases_that_were_wrong():
 
 
 @pytest.mark.parametrize("loss", extremes.LOSSES, ids=repr)
-def test_duals_on_lines_of_any_slope(loss):
+def test_duals_are_exact_for_any_slope(loss):
     """A little below beta the gap is not above 0, a little above it not below, in decimals."""
     draw = extremes.Numbers(repr(loss))
     for _ in range(150):
@@ -314,7 +314,7 @@ def test_duals_on_lines_of_any_slope(loss):
 
 
 @pytest.mark.parametrize("p", [1e4, 1e8, 1e16, 1e100, 1e250])
-def test_softmax_on_steep_lines(p):
+def test_softmax_root_on_steep_lines(p):
     """With two classes and equal scores, softmax is logistic loss at twice the slope."""
     beta = np.empty(2)
     for scale in (1.0, 1.0 + 1e-9):  # either side of where another formula takes over
@@ -324,7 +324,7 @@ def test_softmax_on_steep_lines(p):
 
 
 @pytest.mark.parametrize("p", [9999.0, 10001.0, 1e16, 1e250])
-def test_crammer_singer_on_steep_lines(p):
+def test_crammer_singer_root_on_steep_lines(p):
     """Scores 3, 1, 0 against the right class 2: the leads 4 and 2 come down to 2, which class 2 goes up."""
     beta = np.empty(3)
     fiol.CrammerSinger().duals(np.array([3.0, 1.0, 0.0]), p, 2, beta)
@@ -362,7 +362,7 @@ def single(update=None, **options):
         ),
     ],
 )
-def test_float32_refuses_what_it_cannot_hold(x, y, weight, what):
+def test_float32_learner_raises_on_overflow(x, y, weight, what):
     learner, twin = single(), single()
     for other in (learner, twin):
         other.learn(X, Y)
@@ -384,33 +384,33 @@ def test_float32_overflow_restores_all_arrays_of_a_compiled_learner(monkeypatch)
     assert {name: array.tobytes() for name, array in learner.core.arrays().items()} == before
 
 
-def test_float32_refuses_a_target_that_only_the_intercept_sees():
+def test_float32_raises_for_a_target_that_overflows_the_intercept():
     learner = single()
     with pytest.raises(OverflowError, match=r"^intercept\.w\[0\] leaves the range of float32"):
         learner.learn(np.zeros((1, 1)), [1e60])
     assert learner.rounds == 0
 
 
-def test_float32_refuses_single_rows():
+def test_float32_single_rows_raise_on_overflow():
     learner = single(fiol.FIOL(fiol.Squared(), step_size=fiol.Constant(1e100)), intercept=False)
     with pytest.raises(OverflowError, match=r"^state\.w\[0\] leaves the range of float32"):
         learner.learn_one(np.array([0], np.int32), np.array([1e-20]), 1e30)
     assert learner.rounds == 0
 
 
-def test_float32_learns_what_it_can_hold():
+def test_float32_learns_large_values_in_range():
     """Large values are looked at twice, and learned from like any others."""
     learner, wide = single(), fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     np.testing.assert_allclose(learner.learn(1e14 * X, Y), wide.learn(1e14 * X, Y), rtol=1e-4, atol=1e-4)
 
 
-def test_float32_cannot_start_from_what_it_cannot_hold():
+def test_float32_initial_weights_out_of_range_raise():
     with pytest.raises(OverflowError, match=r"^weights or intercept leave the range of float32: use dtype"):
         single(n_features=2).start_from([1e39, 0.0])
 
 
 @pytest.mark.parametrize("regularizer", [Ridge(1e3), ElasticNet(1e-3, 1e3)], ids=repr)
-def test_a_common_factor_of_float32_weights_does_not_overflow(regularizer):
+def test_common_scale_of_float32_weights_does_not_overflow(regularizer):
     """Weights are stored divided by a factor that falls by 1000 per round."""
     update = fiol.FIOL(fiol.Squared(), regularizer, fiol.Constant(1.0))
     learner, wide = single(update), fiol.Learner(update, compiled=False)
@@ -418,7 +418,7 @@ def test_a_common_factor_of_float32_weights_does_not_overflow(regularizer):
     np.testing.assert_allclose(learner.weights, wide.weights, rtol=1e-4, atol=1e-9)
 
 
-def test_the_warning_of_a_float32_learner_blames_float32():
+def test_float32_overflow_warning_names_float32():
     learner = single(n_features=3)
     with pytest.warns(RuntimeWarning, match=r'left the range of float32: use dtype="float64"'):
         learner.core.warn("the score", np.inf, stacklevel=1)
@@ -428,14 +428,14 @@ def test_the_warning_of_a_float32_learner_blames_float32():
 
 
 @pytest.mark.parametrize("weights", [["a", "b"], [10**400, 1], (w for w in (1, 2)), [None, 1], 3, [np.inf, 1], [-1, 2]])
-def test_weights_of_a_merge_that_are_none(weights):
+def test_merge_with_invalid_weights_raises(weights):
     learners = [fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=1, compiled=False) for _ in range(2)]
     with pytest.raises(ValueError, match=r"^weights must be one number of at least 0 per learner, got "):
         fiol.Learner.merge(learners, weights=weights)
 
 
 @pytest.mark.parametrize("weights", [[1e308, 1e308], [5e-324, 5e-324], [3, 3]])
-def test_weights_of_a_merge_of_any_size(weights):
+def test_merge_accepts_weights_of_any_size(weights):
     learners = [fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=1, compiled=False) for _ in range(2)]
     for learner, y in zip(learners, (1.0, 2.0), strict=True):
         learner.learn([[1.0]], [y])
@@ -444,7 +444,7 @@ def test_weights_of_a_merge_of_any_size(weights):
 
 
 @pytest.mark.parametrize("index", [2**31 - 1, 2**31, 2**32, 2**63, 2**64, 10**30])
-def test_indices_beyond_the_largest(index):
+def test_feature_indices_beyond_the_limit_raise(index):
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     with pytest.raises(ValueError, match=r"index overflow, the largest is 2147483646|must be from 0 to 2147483646"):
         learner.learn_one([index], [1.0], 1.0)
@@ -452,7 +452,7 @@ def test_indices_beyond_the_largest(index):
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int64", "uint64", ">i4", ">i8"])
-def test_indices_of_any_integer_type(dtype):
+def test_feature_indices_of_any_integer_type(dtype):
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     learner.learn_one(np.array([1, 2]).astype(dtype), [1.0, 2.0], 1.0)
     assert learner.n_features == 3

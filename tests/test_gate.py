@@ -1,4 +1,4 @@
-"""An ensemble behind a gate: against a loop over rows and separate learners, and all that a learner promises."""
+"""Gated ensembles match a loop over rows and separate learners, and keep the guarantees of learners."""
 
 import pickle
 from itertools import pairwise
@@ -108,7 +108,7 @@ def by_loops(update, X, y, weight, classes=None):
     ],
     ids=["logistic", "squared", "elastic net", "per feature", "softmax", "last iterate"],
 )
-def test_scores_and_weights_are_those_of_a_loop_over_rows(update, several):
+def test_gated_ensemble_matches_a_loop_over_rows(update, several):
     X, y = stream()
     weight = np.random.default_rng(1).choice([1.0, 0.5, 2.0], len(y))
     if several:
@@ -130,7 +130,7 @@ def test_scores_and_weights_are_those_of_a_loop_over_rows(update, several):
     np.testing.assert_allclose(model.scores(X), X @ model.weights.T + model.intercept, rtol=1e-9, atol=1e-12)
 
 
-def test_a_score_is_that_of_the_model_before_the_row_whatever_its_target():
+def test_gated_score_does_not_depend_on_the_rows_target():
     X, y = stream()
     X = np.sign(X)  # no value is larger than those before it
     model = new(n_features=X.shape[1])
@@ -142,7 +142,7 @@ def test_a_score_is_that_of_the_model_before_the_row_whatever_its_target():
         assert score == pytest.approx(before[0], rel=1e-9, abs=1e-12)
 
 
-def test_features_come_and_go_and_come_back():
+def test_gate_drops_and_readmits_features():
     rows = [[1.0]] * 3 + [[0.0]] * 40 + [[1.0]] * 40
     y = [1.0] * 3 + [1.0, -1.0] * 20 + [1.0] * 40
     model, there = new(gated(penalty=L1(0.1)), n_features=1, intercept=False), []
@@ -155,7 +155,7 @@ def test_features_come_and_go_and_come_back():
     assert new(gated(penalty=L1(100.0))).learn(*stream()).any()  # nothing ever passes: intercepts are left
 
 
-def test_units_of_columns_do_not_matter_to_a_gate():
+def test_gate_is_invariant_to_feature_units():
     X, y = stream()
     units = 2.0 ** np.array([0, 10, -10, 3, -3, 20, -20, 1])
     model, other = new(n_features=8), new(n_features=8)
@@ -164,7 +164,7 @@ def test_units_of_columns_do_not_matter_to_a_gate():
     assert 0 < model.n_nonzero < 8
 
 
-def test_stacked_under_l1_is_sparse_and_at_least_as_good_as_its_gate():
+def test_gated_stack_is_sparse_and_no_worse_than_its_gate():
     x, y = stream(400, 30)
     learner = new(fiol.Stacked(Logistic(), L1(0.02)))
     learner.learn(x, y)
@@ -181,7 +181,7 @@ def test_stacked_under_l1_is_sparse_and_at_least_as_good_as_its_gate():
 
 @settings(max_examples=4, deadline=None)
 @given(st.lists(st.integers(0, 30), max_size=3))
-def test_gated_chunks_and_containers_give_the_same_bits(cuts):
+def test_gated_ensemble_has_the_same_bits_for_any_chunking_and_container(cuts):
     X, y = stream(30)
     whole, parts, sparse_rows = new(), new(), new()
     scores = whole.learn(X, y)
@@ -195,7 +195,7 @@ def test_gated_chunks_and_containers_give_the_same_bits(cuts):
     assert (shuffled.learn_chunk(chunk, y, order=order)[order] == plain.learn(X[order], y[order])).all()
 
 
-def test_gated_rows_one_by_one_by_name_and_hashed():
+def test_gated_single_named_and_hashed_rows_match_chunks():
     X, y = stream(40)
     rows = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
     together, single, numbered, hashed = new(), new(), new(n_features=X.shape[1]), new(bits=12)
@@ -210,7 +210,7 @@ def test_gated_rows_one_by_one_by_name_and_hashed():
 
 @pytest.mark.parametrize("options", [{}, {"dtype": "float32", "intercept": False}], ids=repr)
 @pytest.mark.parametrize("loss", [Logistic(), Softmax()], ids=repr)
-def test_gated_models_saved_copied_and_pickled_go_on_to_the_same_bits(loss, options, tmp_path):
+def test_saved_copied_and_pickled_gated_ensembles_keep_their_bits(loss, options, tmp_path):
     X, y = stream()
     y = np.where(X[:, 1] > 0, 3, y).astype(int).tolist() if isinstance(loss, Softmax) else y
     model = new(gated(loss), **options)
@@ -227,7 +227,7 @@ def test_gated_models_saved_copied_and_pickled_go_on_to_the_same_bits(loss, opti
     assert (before.scores(X) == then).all()
 
 
-def test_compiled_gates_do_what_the_interpreter_does():
+def test_compiled_gate_matches_interpreter():
     X, y = stream()
     fast, slow = Learner(gated(), n_features=X.shape[1]), new(n_features=X.shape[1])
     assert fast.engine.group is not None  # members are lanes, the gate is none
@@ -236,7 +236,7 @@ def test_compiled_gates_do_what_the_interpreter_does():
     assert [m.nonzero for m in fast.members] == [m.nonzero for m in slow.members]
 
 
-def test_lanes_and_stack_behind_a_gate_are_one_loop_or_two_to_the_bit(monkeypatch):
+def test_gated_lanes_have_the_same_bits_in_one_loop_and_in_two(monkeypatch):
     monkeypatch.setattr(lane_group, "INTERPRETED", True)
     X, y = stream()
     one, two = (new(fiol.Stacked(Logistic(), ElasticNet(0.02, 0.01)), n_features=X.shape[1]) for _ in range(2))
@@ -250,7 +250,7 @@ def test_lanes_and_stack_behind_a_gate_are_one_loop_or_two_to_the_bit(monkeypatc
 # --- bounded memory, merges, what goes wrong --------------------------------------------------
 
 
-def test_pruning_drops_what_does_not_pass():
+def test_prune_drops_gated_features():
     rng = np.random.default_rng(0)
     rows = [{f"w{k}": 1.0, "sign": float(s)} for k, s in enumerate(rng.choice([-1.0, 1.0], 200))]
     y = [row["sign"] for row in rows]
@@ -267,7 +267,7 @@ def test_pruning_drops_what_does_not_pass():
     assert dict(zip(bounded.names, bounded.weights, strict=True))["sign"] > 1.0
 
 
-def test_merges_of_gated_ensembles():
+def test_gated_ensembles_are_merged():
     X, y = stream(90)
     rows = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
     parts = [new() for _ in range(3)]
@@ -281,7 +281,7 @@ def test_merges_of_gated_ensembles():
     flat.learn(rows[:5], y[:5])  # and goes on
 
 
-def test_a_gate_that_overflows_lets_everything_pass():
+def test_overflowed_gate_passes_all_features():
     X, y = stream(300)
     gate = FTRLProximal(Squared(), L1(0.01), Constant(1e6))
     model = new(Ensemble([FIOL(Squared(), step_size=step) for step in STEPS[:2]], gate=gate))
@@ -293,7 +293,7 @@ def test_a_gate_that_overflows_lets_everything_pass():
     assert [member.overflowed for member in model.members] == [False, False, True]
 
 
-def test_refused_rows_leave_a_gate_as_it_was():
+def test_rejected_rows_leave_the_gate_unchanged():
     X, y = stream()
     model = new()
     model.learn(X[:25], y[:25])
@@ -314,12 +314,12 @@ def test_refused_rows_leave_a_gate_as_it_was():
         (lambda: Learner(gated(), n_features=2).start_from([1.0, 2.0]), TypeError, "before its first round"),
     ],
 )
-def test_gates_that_cannot_be_are_refused(make, error, message):
+def test_invalid_gates_raise(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
 
-def test_recipes_of_gates_go_through_json_and_older_ones_have_none():
+def test_gate_round_trips_through_json_and_old_files_have_none():
     from fiol.persistence import component_json
 
     update = gated()

@@ -1,4 +1,4 @@
-"""Several values in one pass: members as if alone, the best of them, and models with few weights."""
+"""Grids of values learned in one pass, the best member, and truncated models."""
 
 import pickle
 
@@ -39,7 +39,7 @@ def new(update, **options):
 # --- the members ------------------------------------------------------------------------------
 
 
-def test_every_combination_is_a_member():
+def test_grid_has_a_member_per_combination():
     update = FIOL(Logistic(), ElasticNet(1.0, 1.0), ScaleFree(AdaGrad(1.0)))
     members = tuned(update, {"size": [0.5, 3.0], "lam1": [0.0, 0.1, 0.2]}).members
     found = [(m.step_size.step_size.size, m.regularizer.lam1) for m in members]
@@ -74,7 +74,7 @@ def test_every_combination_is_a_member():
         (lambda: new(LASSO).truncated(1.5), TypeError, "max_nonzero must be an integer"),
     ],
 )
-def test_grids_that_cannot_be_are_refused(make, error, message):
+def test_invalid_grids_raise(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
@@ -96,7 +96,7 @@ class Twice(fiol.Regularizer):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), Softmax()], ids=repr)
-def test_the_whole_follows_the_member_with_the_least_loss_so_far(loss, tmp_path):
+def test_best_combiner_follows_the_member_of_least_loss(loss, tmp_path):
     X, y = stream()
     joint, weight = isinstance(loss, Softmax), np.random.default_rng(1).choice([1.0, 0.5, 2.0], len(y))
     classes = [-1, 1] if joint else None
@@ -133,7 +133,7 @@ def test_the_whole_follows_the_member_with_the_least_loss_so_far(loss, tmp_path)
     assert (single.learn(X, y) == alone[last].learn(X, y)).all()  # goes on as if it had been alone
 
 
-def test_compiled_grids_and_members_out_of_lanes():
+def test_compiled_grid_matches_interpreter():
     X, y = stream()
     grid = tuned(FIOL(Logistic(), step_size=ScaleFree(AdaGrad(1.0))), {"size": [1.0, 30.0, 0.1, 3.0]})
     fast, slow = Learner(grid, n_features=6), new(grid, n_features=6)
@@ -147,7 +147,7 @@ def test_compiled_grids_and_members_out_of_lanes():
     assert alone.update == grid.members[1]
 
 
-def test_a_member_that_overflows_is_no_longer_the_best():
+def test_overflowed_member_is_no_longer_the_best():
     X, y = stream(300)
     diverging = fiol.SGD(Squared(), step_size=Constant(1.0))
     model = new(tuned(diverging, {"size": [1e6, 1e-6]}))
@@ -158,7 +158,7 @@ def test_a_member_that_overflows_is_no_longer_the_best():
     assert model.member().update.step_size == Constant(1e-6)
 
 
-def test_a_grid_may_be_stacked():
+def test_grid_may_be_stacked():
     X, y = stream()
     model = new(tuned(LASSO, {"lam": [0.3, 0.001]}, NewtonStack()))
     model.learn(X, y)
@@ -180,7 +180,7 @@ def test_a_grid_may_be_stacked():
     ],
     ids=["nothing known", "largest", "squared gradients", "second derivatives", "grid", "joint"],
 )
-def test_truncated_models_have_the_weights_that_matter_and_nothing_else(update, stiff, tmp_path):
+def test_truncated_model_keeps_only_the_largest_weights(update, stiff, tmp_path):
     X, y = stream()
     y = y.astype(int).tolist() if isinstance(update.loss, Softmax) else y
     rows = [{f"f{i}": v for i, v in enumerate(row)} for row in X.tolist()]

@@ -1,4 +1,4 @@
-"""Signals in the middle of a call: what was learned is what the exception says, and that soon."""
+"""Signals during a call: the model has learned exactly the rows that the exception reports."""
 
 import itertools
 import pickle
@@ -98,7 +98,7 @@ def short_pieces(monkeypatch):
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("case", CASES)
-def test_rows_before_an_interrupt_are_learned_from(case, late, monkeypatch, short_pieces):
+def test_interrupted_learn_keeps_the_reported_rows(case, late, monkeypatch, short_pieces):
     without_compiler(monkeypatch)
     new, X, y = CASES[case]
     whole = new()
@@ -141,7 +141,7 @@ def look_twice(monkeypatch):
 
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("kind", [Learner, OneVsRest])
-def test_an_interrupt_in_an_event(kind, late, monkeypatch):
+def test_interrupted_event_keeps_names_and_weights_consistent(kind, late, monkeypatch):
     """Of names that are new: either both names and weights are as before, or both are not."""
     look_twice(monkeypatch)
     without_compiler(monkeypatch)
@@ -162,7 +162,7 @@ def test_an_interrupt_in_an_event(kind, late, monkeypatch):
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
-def test_an_interrupt_between_the_learners_of_classes(monkeypatch):
+def test_interrupt_between_class_learners_completes_the_round(monkeypatch):
     """Some have made the round, others not yet: all make it."""
     rows = [{"a": 1.0 + k, "b": 2.0 - k} for k in range(4)]
     update = LASSO.replace(
@@ -190,7 +190,7 @@ def test_an_interrupt_between_the_learners_of_classes(monkeypatch):
         assert pickle.dumps(model) == pickle.dumps(other)
 
 
-def test_a_generator_and_chunks_say_how_many_rows(monkeypatch, short_pieces):
+def test_interrupted_generator_and_chunks_report_rows_learned(monkeypatch, short_pieces):
     monkeypatch.setattr("fiol.features.blocks.BLOCK", 16)
     without_compiler(monkeypatch)
     for learn in (
@@ -210,7 +210,7 @@ def test_a_generator_and_chunks_say_how_many_rows(monkeypatch, short_pieces):
         assert known(model) == known(other)
 
 
-def test_an_interrupt_while_features_are_dropped(monkeypatch):
+def test_interrupted_prune_changes_nothing(monkeypatch):
     model = Learner(LASSO, compiled=False)
     model.learn(NAMED, SIGNS)
     model.learn([{"zero": 1e-50}], [1.0])
@@ -227,7 +227,7 @@ def test_an_interrupt_while_features_are_dropped(monkeypatch):
     assert model.prune() > 0
 
 
-def test_pieces_are_all_rows_once_and_take_their_time(monkeypatch):
+def test_pieces_cover_all_rows_and_follow_the_clock(monkeypatch):
     """With rows of very different length, and a clock that stands still or runs."""
     lengths = np.array([0, 3, 200_000, 1, 0, 70_000, *[10] * 30_000])
     indptr = np.concatenate([[0], np.cumsum(lengths)])
@@ -245,7 +245,7 @@ def test_pieces_are_all_rows_once_and_take_their_time(monkeypatch):
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="in the interpreter a million rows take minutes")
 @pytest.mark.parametrize(("case", "rows"), [("learn", 200_000), ("one-vs-rest", 50_000)])
-def test_real_signals(case, rows):
+def test_real_signals_stop_a_call(case, rows):
     _, found, _ = interrupts.campaign(case, 3, rows, random.Random(3))
     assert len(found) == 3
     assert max(found) < interrupts.LONGEST_WAIT  # how soon is a matter of the machine: see the campaign

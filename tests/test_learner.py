@@ -1,4 +1,4 @@
-"""The learner as its users meet it: the same bits on every way, growth, memory, merging, pruning, errors, files."""
+"""The public learner: same bits for any input, growth, memory, merging, pruning, errors, files."""
 
 import copy
 import functools
@@ -317,7 +317,7 @@ def read_in_between(model, rows):
 
 @pytest.mark.parametrize("how", [*WAYS])
 @pytest.mark.parametrize("update", ALL, ids=short)
-def test_the_same_bits_however_rows_arrive(update, how):
+def test_learner_has_the_same_bits_for_any_chunking_and_container(update, how):
     model, rows = learner(update), data(update.loss)
     scores = np.asarray(WAYS[how](model, rows))
     assert (scores.tobytes(), bits(model)) == expected(update, False)
@@ -325,7 +325,7 @@ def test_the_same_bits_however_rows_arrive(update, how):
 
 
 @pytest.mark.parametrize("update", COMPILED, ids=short)
-def test_compiled_code_gives_the_same_bits_on_every_way(update, tmp_path):
+def test_compiled_learner_has_the_same_bits_for_any_chunking_and_container(update, tmp_path):
     rows = data(update.loss)
     for how, learn in WAYS.items():
         model = learner(update, True)
@@ -342,7 +342,7 @@ def test_compiled_code_gives_the_same_bits_on_every_way(update, tmp_path):
 
 @pytest.mark.parametrize("how", ["row_by_row", "one_at_a_time", "dense"])
 @pytest.mark.parametrize("update", ALL, ids=short)
-def test_averages_have_the_same_bits_however_rows_arrive(update, how):
+def test_averages_have_the_same_bits_for_any_chunking(update, how):
     model, rows = learner(update, average=True), data(update.loss)
     scores = np.asarray(WAYS[how](model, rows))
     assert (scores.tobytes(), bits(model)) == expected(update, False, True)
@@ -359,7 +359,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("build", FRAMES.values(), ids=FRAMES.keys())
 @pytest.mark.parametrize("update", [PRESETS[8], OTHERS[2]], ids=short)
-def test_frames_are_matrices_with_names(update, build):
+def test_frames_match_matrices(update, build):
     rows, model, named = data(update.loss), learner(update), learner(update)
     columns = {f"c{i}": rows.dense[:, i] for i in range(D)}
     scores = [model.learn(rows.dense, rows.y), model.scores(rows.dense)]
@@ -372,7 +372,7 @@ def test_frames_are_matrices_with_names(update, build):
 
 
 @pytest.mark.parametrize("update", ALL[:-3], ids=short)
-def test_hashing_without_collisions_is_no_hashing(update):
+def test_hashing_without_collisions_changes_nothing(update):
     model, rows = learner(update, bits=5), data(update.loss)
     scores, (plain, _) = expected(update, False)
     assert in_parts(model, rows).tobytes() == scores
@@ -380,7 +380,7 @@ def test_hashing_without_collisions_is_no_hashing(update):
     assert model.intercept == np.frombuffer(plain[2])[0]
 
 
-def test_hashing_knows_names_by_their_hash_in_whatever_container():
+def test_hashing_of_names_is_the_same_for_any_container():
     update, rows = PRESETS[8], data(Logistic())
     hashed, plain, frames = learner(update, bits=14), learner(update), learner(update, bits=14)
     dicts = [{f"c{i}": x for i, x in enumerate(row)} for row in rows.dense]
@@ -395,7 +395,7 @@ def test_hashing_knows_names_by_their_hash_in_whatever_container():
 
 
 @pytest.mark.parametrize("update", ALL[:-3], ids=short)
-def test_dicts_are_columns_up_to_the_order_of_sums(update):
+def test_dicts_match_columns_up_to_summation_order(update):
     rows, model, named, one = data(update.loss), learner(update), learner(update), learner(update)
     dicts = [{f"c{i}": x for i, x in reversed([*enumerate(row)])} for row in rows.dense]
     scores = model.learn(*rows)
@@ -407,7 +407,7 @@ def test_dicts_are_columns_up_to_the_order_of_sums(update):
     np.testing.assert_allclose([weights[f"c{i}"] for i in range(D)], model.weights, rtol=1e-12, atol=1e-14)
 
 
-def test_a_rotated_geometry_gives_the_same_bits():
+def test_rotated_geometry_has_the_same_bits_for_any_chunking():
     a = np.random.default_rng(2).standard_normal((D, D))
     update, rows = FIOL(Squared(), Ridge(0.1), Polynomial(0.1), Mahalanobis(a @ a.T + np.eye(D))), data(Squared())
     one, other = learner(update), learner(update)
@@ -417,7 +417,7 @@ def test_a_rotated_geometry_gives_the_same_bits():
 
 @settings(max_examples=60)
 @given(st.data())
-def test_files_and_copies_in_the_middle_change_nothing(tmp_path_factory, draw):
+def test_saving_and_copying_mid_stream_changes_no_bit(tmp_path_factory, draw):
     path = tmp_path_factory.getbasetemp() / "middle.fiol"
     update, average = draw.draw(st.sampled_from(ALL)), draw.draw(st.booleans())
     model, rows, scores = learner(update, average=average), data(update.loss), []
@@ -440,7 +440,7 @@ def test_files_and_copies_in_the_middle_change_nothing(tmp_path_factory, draw):
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_learners_in_threads_do_not_meet(compiled):
+def test_learners_in_threads_do_not_interfere(compiled):
     update, rows = COMPILED[1], data(Hinge(), 200)
     one, models, scores = learner(update, compiled), [learner(update, compiled) for _ in range(3)], [None] * 3
     together = threading.Barrier(3)
@@ -465,7 +465,7 @@ def test_learners_in_threads_do_not_meet(compiled):
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("update", ALL, ids=short)
-def test_growing_is_having_had_room(update, average):
+def test_growing_learner_matches_preallocated_learner(update, average):
     scores, outcome = expected(update, False, average)
     model, rows = learner(update, average=average, n_features=D), data(update.loss)
     assert in_parts(model, rows, 7).tobytes() == scores
@@ -474,7 +474,7 @@ def test_growing_is_having_had_room(update, average):
 
 @pytest.mark.parametrize("steps", [Constant(0.1), Polynomial(0.5)], ids=repr)
 @pytest.mark.parametrize("average", [False, True])
-def test_features_never_seen_have_the_weight_a_loop_would_give_them(steps, average):
+def test_unseen_feature_weights_match_eager_loop(steps, average):
     model = learner(FIOL(Squared(), L1(0.3), steps, Entropy()), average=average)
     paths = []
     for t in range(1, 8):
@@ -489,7 +489,7 @@ def test_features_never_seen_have_the_weight_a_loop_would_give_them(steps, avera
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("geometry", [Entropy(), SignedEntropy(), fiol.Euclidean()], ids=short)
-def test_a_score_is_what_learning_would_report(geometry, average):
+def test_scores_match_what_learn_returns(geometry, average):
     named, numbered = (learner(FIOL(Squared(), geometry=geometry), average=average) for _ in range(2))
     for k in range(1, 6):
         row, y = {f"c{k}": 2.0, "c0": 0.5}, float(k)
@@ -518,11 +518,11 @@ def test_n_features_counts_columns_and_indices_alike():
 
 @pytest.mark.parametrize("steps", [ScaleFree(AdaGrad()), ScaleFree(Constant(0.5)), ScaleFree(Polynomial())], ids=repr)
 @pytest.mark.parametrize("preset", [FIOL, IOL, SGD, RDA, FTRLProximal], ids=lambda preset: preset.__name__)
-def test_powers_of_two_change_no_bit_of_any_score(preset, steps):
+def test_feature_scaling_by_powers_of_two_changes_no_bit(preset, steps):
     check_powers_of_two(preset(Logistic(), step_size=steps), False)
 
 
-def test_nor_in_compiled_code():
+def test_feature_scaling_by_powers_of_two_changes_no_compiled_bit():
     check_powers_of_two(FIOL(Squared()), True)
 
 
@@ -546,7 +546,7 @@ def check_powers_of_two(update, compiled):
 
 
 @pytest.mark.parametrize("update", ALL, ids=short)
-def test_averages_are_those_of_all_rounds(update):
+def test_average_weights_cover_all_rounds(update):
     model, rows, seen, shifts = learner(update, average=True, n_features=D), data(update.loss), [], []
     for r in range(ROWS):
         model.learn(*rows.part(r, r + 1))
@@ -562,7 +562,7 @@ def test_averages_are_those_of_all_rounds(update):
     np.testing.assert_allclose(model.last_weights, plain.weights, rtol=1e-11, atol=1e-13)
 
 
-def test_predictions_say_what_the_target_is():
+def test_predictions_have_the_kind_of_the_target():
     for loss, score, says in [
         (Squared(), 0.3, 0.3),
         (Logistic(), 0.3, 1 / (1 + np.exp(-0.3))),
@@ -576,7 +576,7 @@ def test_predictions_say_what_the_target_is():
 
 
 @pytest.mark.parametrize("update", ALL, ids=short)
-def test_single_precision_is_close(update):
+def test_float32_learner_is_close_to_float64(update):
     single, double = (learner(update, dtype=dtype, n_features=D) for dtype in ("float32", np.float64))
     rows = data(update.loss)
     np.testing.assert_allclose(single.learn(*rows), double.learn(*rows), rtol=1e-3, atol=1e-3)
@@ -607,7 +607,7 @@ MEMORY = [  # update, average, bytes per feature in float64 and in float32
 
 
 @pytest.mark.parametrize(("update", "average", "double", "single"), MEMORY, ids=short)
-def test_memory_is_what_is_said(update, average, double, single):
+def test_nbytes_matches_allocated_memory(update, average, double, single):
     for dtype, stated in (("float64", double), ("float32", single)):
         few, many = (Learner(update, n_features=n, average=average, dtype=dtype) for n in (100, 1100))
         assert (many.nbytes - few.nbytes) / 1000 == stated
@@ -619,7 +619,7 @@ def test_memory_is_what_is_said(update, average, double, single):
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("update", ALL, ids=short)
-def test_equal_learners_merge_into_their_equal(update, average):
+def test_merge_of_equal_learners_is_equal(update, average):
     model, rows = learner(update, average=average), data(update.loss)
     model.learn(*rows)
     for parts in ([model], [model, model.copy()], [model] * 3):
@@ -634,7 +634,7 @@ def test_equal_learners_merge_into_their_equal(update, average):
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("update", [PRESETS[0], PRESETS[1], PRESETS[8], OTHERS[0], OTHERS[10], OTHERS[11]], ids=short)
-def test_merging_takes_the_mean(update, average):
+def test_merge_takes_the_mean(update, average):
     rows, parts = data(update.loss), [learner(update, average=average) for _ in range(3)]
     cuts = [(0, 5), (5, 12), (12, ROWS)]
     for part, (start, stop) in zip(parts, cuts, strict=True):
@@ -657,7 +657,7 @@ def read(model):
     return np.append(to.restore_weights(working), model.intercept)
 
 
-def test_merging_takes_the_largest_scale_and_the_mean_of_squares():
+def test_merge_takes_the_largest_scale_and_the_mean_of_squares():
     a, b = (learner(FIOL(Squared()), n_features=2) for _ in range(2))
     a.learn([[8.0, 0.0]], [1.0])
     b.learn([[2.0, 0.5]], [1.0])
@@ -667,7 +667,7 @@ def test_merging_takes_the_largest_scale_and_the_mean_of_squares():
     np.testing.assert_allclose(square, np.array([(64.0 * 2 + 4.0 * 3) / 2, 0.25 * 3 / 2]) / 4)
 
 
-def test_what_cannot_be_merged_is_refused():
+def test_incompatible_learners_cannot_be_merged():
     update = PRESETS[8]
     a, b = learner(update), learner(update)
     a.learn([{"x": 1.0}], [1])
@@ -688,7 +688,7 @@ def test_what_cannot_be_merged_is_refused():
 
 
 @pytest.mark.parametrize("options", [{}, {"bits": 4}, {"max_features": 20}, {"average": True, "dtype": "float32"}])
-def test_a_copy_is_independent(options):
+def test_copy_is_independent(options):
     rows, model = data(Logistic()), learner(PRESETS[8], **options)
     model.learn(*rows.part(0, 9))
     before, copy = whole(model), model.copy()
@@ -700,7 +700,7 @@ def test_a_copy_is_independent(options):
     assert whole(model) == whole(copy)
 
 
-def test_copies_of_named_learners_have_names_of_their_own():
+def test_copies_own_their_names():
     model = learner(PRESETS[8])
     model.learn_named({"a": 1.0}, 1)
     copy = model.copy()
@@ -720,7 +720,7 @@ def changing(rows, seed=0, lively=4):
     return x, draw.choice([-1.0, 1.0], rows)
 
 
-def test_dropping_zeros_changes_nothing():
+def test_dropping_zero_weights_changes_nothing():
     update = FIOL(Logistic(), L1(0.2), Constant(0.3))
     x, y = changing(120)
     bounded, free = learner(update, max_features=12), learner(update)
@@ -736,7 +736,7 @@ def test_dropping_zeros_changes_nothing():
 
 
 @pytest.mark.parametrize("update", ALL[:-3], ids=short)
-def test_a_bound_that_is_never_reached_changes_nothing(update):
+def test_max_features_that_is_not_reached_changes_nothing(update):
     bounded, free, rows = learner(update, max_features=D), learner(update), data(update.loss)
     np.testing.assert_allclose(in_parts(bounded, rows), free.learn(*rows), rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(bounded.scores(rows.X), free.scores(rows.X), rtol=1e-12, atol=1e-14)
@@ -754,7 +754,7 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("steps", [Constant(0.3), ScaleFree(), AdaGrad()], ids=short)
 @pytest.mark.parametrize("build", CONTAINERS.values(), ids=CONTAINERS.keys())
-def test_what_is_dropped_does_not_depend_on_chunks(build, steps):
+def test_dropped_features_do_not_depend_on_chunking(build, steps):
     x, y = changing(100, 1)
     outcomes = set()
     for cuts in ([], range(1, 100), [3, 50, 51, 80]):
@@ -765,7 +765,7 @@ def test_what_is_dropped_does_not_depend_on_chunks(build, steps):
     assert len(outcomes) == 1
 
 
-def test_columns_of_a_frame_are_names_where_features_are_renumbered():
+def test_frame_columns_are_names_when_features_are_renumbered():
     model, frame = learner(PRESETS[8], max_features=3), pd.DataFrame({"b": [1.0, 0.0], "a": [2.0, 3.0]})
     model.learn(frame, [1, -1])
     assert model.names == ["a", "b"]
@@ -774,7 +774,7 @@ def test_columns_of_a_frame_are_names_where_features_are_renumbered():
 
 
 @pytest.mark.parametrize("build", [CONTAINERS["dense"], CONTAINERS["dicts"]], ids=["dense", "dicts"])
-def test_no_room_is_an_error_after_which_nothing_has_happened(build):
+def test_exceeding_max_features_raises_and_changes_nothing(build):
     model = learner(FIOL(Squared(), L1(1e-6)), max_features=4)
     model.learn(build(np.eye(6)[:3]), [1.0, 2.0, 3.0])
     before = whole(model)
@@ -791,7 +791,7 @@ def test_no_room_is_an_error_after_which_nothing_has_happened(build):
     assert whole(zeros) == before
 
 
-def test_prune_drops_names_of_zeros():
+def test_prune_drops_names_of_zero_weights():
     model = learner(FIOL(Squared(), L1(0.5), Constant(1.0)))
     model.learn([{"a": 1.0}, {"b": 0.1}, {"c": 5.0}], [9.0, 0.1, 9.0])
     free = model.copy()
@@ -807,7 +807,7 @@ def test_prune_drops_names_of_zeros():
 # --- one at a time, and by name ---------------------------------------------------------------
 
 
-def test_one_row_in_any_form():
+def test_single_row_of_any_container():
     update = PRESETS[8]
     forms = [
         (np.array([1, 4], np.int32), np.array([2.0, -1.0])),
@@ -858,20 +858,20 @@ def test_rows_without_entries():
     "X", [[], (), iter([]), np.zeros((0, D)), sparse.csr_matrix((0, D))], ids=lambda X: type(X).__name__
 )
 @pytest.mark.parametrize("options", [{}, {"bits": 4}, {"max_features": 3}, {"n_features": D}], ids=str)
-def test_no_rows_are_no_rounds(X, options):
+def test_learning_no_rows_makes_no_round(X, options):
     model = learner(PRESETS[8], **options)
     assert model.learn(X, []).shape == model.scores(X).shape == (0,)
     assert model.rounds == 0
 
 
-def test_an_empty_list_suits_named_learners_too():
+def test_named_learner_accepts_an_empty_list():
     model = learner(PRESETS[8])
     model.learn_named({"a": 1.0}, 1)
     assert model.learn([], []).shape == model.predict([]).shape == (0,)
     assert model.names == ["a"]
 
 
-def test_names_and_what_is_unseen():
+def test_scores_of_unseen_names():
     model = learner(IOL(Squared()))
     model.learn_named({"site": "news", 7: 1.0, "7": 2.0, "none": 0.0}, 1.0)
     assert model.names == ["site=news", 7, "7"]
@@ -883,7 +883,7 @@ def test_names_and_what_is_unseen():
     assert model.n_features == 3
 
 
-def test_scoring_does_not_decide_what_features_are_called():
+def test_scoring_does_not_fix_feature_names():
     model = learner(IOL(Squared()))
     assert model.score_named({"a": 1.0}) == 0.0
     assert model.scores(pd.DataFrame({"a": [1.0]})).tolist() == [0.0]
@@ -891,7 +891,7 @@ def test_scoring_does_not_decide_what_features_are_called():
     assert (model.n_features, model.names) == (2, None)
 
 
-def test_repr_tells_what_it_is():
+def test_learner_repr():
     model = learner(IOL(Squared()))
     model.learn([[1.0, 2.0]], [1.0])
     assert repr(model).startswith("<Learner of 2 features after 1 rounds of Update(loss=Squared()")
@@ -996,7 +996,7 @@ KNOWN = "this learner has", "there are 9 features", "first seen", "missing 'i'" 
 
 
 @pytest.mark.parametrize(("kind", "arguments", "error", "message"), WRONG)
-def test_after_an_error_nothing_has_happened(kind, arguments, error, message):
+def test_failed_learn_changes_nothing(kind, arguments, error, message):
     check_nothing_happens(kind, arguments, error, message, 15)
 
 
@@ -1004,7 +1004,7 @@ def test_after_an_error_nothing_has_happened(kind, arguments, error, message):
     ("kind", "arguments", "error", "message"),
     [case for case in WRONG if case[0] == "fixed" or not any(reason in case[3] for reason in KNOWN)],
 )
-def test_after_an_error_at_the_start_nothing_has_happened(kind, arguments, error, message):
+def test_failed_first_learn_changes_nothing(kind, arguments, error, message):
     check_nothing_happens(kind, arguments, error, message, 0)
 
 
@@ -1044,7 +1044,7 @@ INT, FLOAT = (lambda *values: np.array(values, np.int32)), (lambda *values: np.a
         (([0], ["a"], 1.0), TypeError, r"^X must hold numbers"),
     ],
 )
-def test_one_wrong_row_is_no_round(arguments, error, message):
+def test_single_invalid_row_makes_no_round(arguments, error, message):
     model = learner(FIOL(Logistic(), L1(0.01)), n_features=D)
     model.learn(*data(Logistic()))
     before = whole(model)
@@ -1061,7 +1061,7 @@ class Quartic(fiol.Loss):
         return 4.0 * (z - y) ** 3
 
 
-def test_running_out_of_memory_is_no_round(monkeypatch):
+def test_out_of_memory_makes_no_round(monkeypatch):
     def full(*arguments):
         raise MemoryError
 
@@ -1109,7 +1109,7 @@ def test_running_out_of_memory_is_no_round(monkeypatch):
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_wrong_options_are_named(options, error, message):
+def test_learner_names_wrong_options(options, error, message):
     options = {"update": FIOL(Squared()), **options}
     with pytest.raises(error, match=message):
         Learner(options.pop("update"), **options)
@@ -1128,7 +1128,7 @@ def unscaled(loss, rows=60):
 
 @pytest.mark.parametrize("regularizer", [Unregularized(), ElasticNet(1e-3, 1e-3)], ids=short)
 @pytest.mark.parametrize("loss", LOSSES, ids=short)
-def test_implicit_steps_stay_finite_whatever_their_size(loss, regularizer):
+def test_implicit_steps_of_any_size_stay_finite(loss, regularizer):
     x, y = unscaled(loss, rows=25)
     for size in 10.0 ** np.arange(-10, 11, 4):
         for steps in (Constant(size), Polynomial(size), AdaGrad(size), ScaleFree(AdaGrad(size))):
@@ -1152,7 +1152,7 @@ def test_explicit_steps_that_diverge_are_reported():
     assert model.rounds == 60
 
 
-def test_divergence_is_seen_wherever_it_is_in_a_chunk():
+def test_divergence_is_detected_anywhere_in_a_chunk():
     model = learner(SGD(Squared(), step_size=Constant(1.0)), intercept=False)
     rows = np.vstack([[1e60, 0.0]] * 9 + [[0.0, 1.0]])
     with pytest.warns(RuntimeWarning, match="^the score of row 3 is"):
@@ -1173,7 +1173,7 @@ KINDS = [{}, {"average": True}, {"dtype": "float32"}, {"intercept": False}, {"n_
 @pytest.mark.parametrize(
     ("update", "options"), [*product(ALL, KINDS), *product(ALL[:-3], [{"bits": 5}])], ids=lambda v: short(v) or str(v)
 )
-def test_what_is_loaded_is_what_was_saved(update, options, path):
+def test_saved_learner_loads_identically(update, options, path):
     model, rows = learner(update, **options), data(update.loss)
     model.learn(*rows.part(0, 15))
     model.save(path)
@@ -1186,7 +1186,7 @@ def test_what_is_loaded_is_what_was_saved(update, options, path):
 
 
 @pytest.mark.parametrize("options", [{}, {"max_features": 8}, {"bits": 6}], ids=str)
-def test_names_are_saved_too(options, path):
+def test_names_are_saved(options, path):
     model, rows = (
         learner(FIOL(Logistic(), L1(0.1)), **options),
         [{f"größe {r % 4}": 1.0, r % 3: 2.0} for r in range(12)],
@@ -1199,7 +1199,7 @@ def test_names_are_saved_too(options, path):
     assert whole(loaded) == whole(model)
 
 
-def test_a_learner_that_learned_nothing_can_be_saved(path):
+def test_untrained_learner_can_be_saved(path):
     model = learner(PRESETS[8])
     model.save(path)
     loaded = Learner.load(path, compiled=False)
@@ -1303,7 +1303,7 @@ ALTERED = [
 
 
 @pytest.mark.parametrize(("change", "reason"), ALTERED)
-def test_an_altered_file_is_refused_with_a_reason(change, reason, path):
+def test_altered_file_is_rejected_with_a_reason(change, reason, path):
     model = learner(FIOL(Logistic(), L1(0.01), Constant(0.1)))
     model.learn(*data(Logistic()))
     model.save(path)
@@ -1314,8 +1314,8 @@ def test_an_altered_file_is_refused_with_a_reason(change, reason, path):
         Learner.load(path, compiled=False)
 
 
-def test_later_additions_are_open(path):
-    """A key this version does not know is passed over; one an older version did not write has a default."""
+def test_unknown_header_keys_are_ignored_and_missing_ones_have_defaults(path):
+    """Keys of newer versions are ignored; keys that older versions did not write have defaults."""
     model = learner(FIOL(Logistic(), L1(0.01)))
     model.learn(*data(Logistic()))
     model.save(path)
@@ -1358,7 +1358,7 @@ def test_meta_must_be_json(path, meta):
     assert not path.exists()
 
 
-def test_a_folder_that_is_not_there_is_named_as_it_was_given(tmp_path, monkeypatch):
+def test_save_to_missing_folder_names_the_given_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("none/model.fiol", tmp_path / "none" / "model.fiol"):
         with pytest.raises(FileNotFoundError) as caught:
@@ -1367,7 +1367,7 @@ def test_a_folder_that_is_not_there_is_named_as_it_was_given(tmp_path, monkeypat
         assert ".tmp" not in str(caught.value)
 
 
-def test_what_is_no_model_file_is_refused(path):
+def test_load_of_other_files_raises(path):
     path.write_bytes(b"PK\x03\x04 surely a zip")
     with pytest.raises(ModelFileError, match=r"not a fiol model file$"):
         Learner.load(path)
@@ -1387,7 +1387,7 @@ class Mine(fiol.Regularizer):
         return u / (1.0 + 2.0 * self.rate * step)
 
 
-def test_own_components_are_loaded_if_they_are_defined(path):
+def test_own_components_load_if_defined(path):
     model, rows = learner(FIOL(Squared(), Mine(0.1))), data(Squared())
     model.learn(*rows)
     model.save(path)
@@ -1400,7 +1400,7 @@ def test_own_components_are_loaded_if_they_are_defined(path):
         Learner.load(path)
 
 
-def test_a_component_without_a_recipe_can_still_be_copied():
+def test_component_without_json_can_be_copied():
     class Named(Mine):
         pass
 
@@ -1428,7 +1428,7 @@ WRITER = """
 """
 
 
-def test_a_killed_process_can_be_resumed_to_the_same_bits(path):
+def test_killed_process_resumes_to_the_same_bits(path):
     command = [sys.executable, "-c", textwrap.dedent(WRITER), str(path), "7"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     for _ in range(25):

@@ -1,4 +1,4 @@
-"""Merged learners: the same whoever is merged first and in whatever order, by name, from nothing or from a base."""
+"""Merging learners is associative and commutative, by name, from scratch or from a base."""
 
 import functools
 import math
@@ -123,13 +123,13 @@ def check_laws(a, b, c, rtol=1e-9, atol=1e-12):
 @pytest.mark.parametrize(
     ("name", "average"), [*((name, False) for name in UPDATES), *((name, True) for name in AVERAGED)]
 )
-def test_merging_is_associative_and_commutative(name, average):
+def test_merge_is_associative_and_commutative(name, average):
     update = UPDATES[name]
     check_laws(*(trained(update, n, k, average=average) for k, n in enumerate((5, 9, 1))))
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_names_in_any_order(name):
+def test_merge_of_names_in_any_order(name):
     update, draw = UPDATES[name], np.random.default_rng(3)
     parts = [trained_by_name(update, n, k, draw.permutation(D)) for k, n in enumerate((4, 9, 3))]
     assert parts[0].names != parts[1].names
@@ -143,7 +143,7 @@ def test_names_in_any_order(name):
 
 
 @pytest.mark.parametrize("name", ["FIOL l1", "FTRLProximal", "FIOL ridge, constant", "squared"])
-def test_laws_in_float32(name):
+def test_merge_laws_in_float32(name):
     parts = [trained(UPDATES[name], n, n, dtype="float32", average=name == "squared") for n in (5, 9, 2)]
     check_laws(*parts, rtol=1e-5, atol=1e-5)
     assert Learner.merge(parts).engine.state.w.dtype == np.float32
@@ -156,8 +156,8 @@ def test_laws_in_float32(name):
     tree=st.randoms(use_true_random=False),
     average=st.booleans(),
 )
-def test_any_tree_gives_the_same(name, rows, tree, average):
-    """However the leaves are brought together, by twos and threes in any order."""
+def test_merge_by_any_tree_gives_the_same(name, rows, tree, average):
+    """For random trees of pairs and triples, in any order."""
     update = UPDATES[name]
     orders = [tree.sample(range(D), D) for _ in rows]
     parts = [trained_by_name(update, n, k, orders[k], average=average) for k, n in enumerate(rows)]
@@ -172,7 +172,7 @@ def test_any_tree_gives_the_same(name, rows, tree, average):
 # --- what is merged ---------------------------------------------------------------------------
 
 
-def test_weights_are_means_by_rows_and_by_name():
+def test_merged_weights_are_row_weighted_means_by_name():
     """Against the formula, with features that one of the learners never saw."""
     update = FIOL(Squared(), Ridge(0.1), Polynomial())
     a, b = new(update, average=True), new(update, average=True)
@@ -187,7 +187,7 @@ def test_weights_are_means_by_rows_and_by_name():
     assert both.intercept == pytest.approx((3 * a.intercept + b.intercept) / 4, rel=1e-13)
 
 
-def test_a_feature_never_seen_counts_as_its_learner_would_have_it():
+def test_merge_counts_the_initial_weight_of_an_unseen_feature():
     """Weights of one half at first, which decay for features seen and not seen."""
     update = FIOL(Squared(), Box(Ridge(0.5), 0.1, 2.0), Constant(0.5))
     a, b = (Learner(update, compiled=False, intercept=False) for _ in range(2))
@@ -198,7 +198,7 @@ def test_a_feature_never_seen_counts_as_its_learner_would_have_it():
     assert Learner.merge([a, b]).scores([{"x": 1.0}])[0] == pytest.approx((a.weights[0] + unseen) / 2, rel=1e-13)
 
 
-def test_sums_of_pulls_are_merged_not_weights():
+def test_merge_of_dual_averaging_averages_pull_sums():
     """The mean of what weights are computed from, at the mean of the clocks."""
     update = RDA(Squared(), L1(0.01), Constant(0.5))
     a, b = trained(update, 6, 1, intercept=False), trained(update, 2, 2, intercept=False)
@@ -209,7 +209,7 @@ def test_sums_of_pulls_are_merged_not_weights():
     np.testing.assert_allclose(both.weights, expected, rtol=1e-13, atol=1e-15)
 
 
-def test_averages_are_means_of_averages():
+def test_merged_averages_are_means_of_averages():
     a, b = (trained(UPDATES["FIOL"], n, n, average=True) for n in (3, 9))
     both = Learner.merge([a, b], weights=[1, 1])
     np.testing.assert_allclose(both.weights, (a.weights + b.weights) / 2, rtol=1e-13, atol=1e-16)
@@ -219,7 +219,7 @@ def test_averages_are_means_of_averages():
     np.testing.assert_allclose(little.weights, a.weights / 10, rtol=1e-13, atol=1e-16)
 
 
-def test_rows_and_rounds():
+def test_merged_rows_and_rounds():
     update = UPDATES["FIOL l1"]
     a, b, c = (trained(update, n, n) for n in (7, 2, 4))
     assert (a.rows, a.rounds) == (7, 7)
@@ -233,15 +233,15 @@ def test_rows_and_rounds():
 
 
 @pytest.mark.parametrize(("rows", "rounds"), [((1, 7, 4), 6), ((1, 10, 1), 8), ((5, 10, 5), 8), ((7, 4, 1), 6)])
-def test_a_clock_in_a_tie_is_the_same_by_every_way(rows, rounds):
-    """In exact arithmetic the mean of the clocks ends on a half; by one of the ways its sum ends beside it."""
+def test_tied_clock_is_the_same_in_any_merge_order(rows, rounds):
+    """In exact arithmetic the mean of the clocks is a half-integer; in one merge order the sum rounds beside it."""
     check_laws(*(trained(UPDATES["RDA net"], n, k) for k, n in enumerate(rows)))
     whole = Learner.merge([trained(UPDATES["RDA net"], n, k) for k, n in enumerate(rows)])
     assert whole.rounds == rounds
     assert abs(whole.engine.uncounted[1]) == pytest.approx(0.5)
 
 
-def test_neither_learners_nor_names_are_touched_or_shared():
+def test_merge_neither_changes_nor_shares_its_inputs():
     update = UPDATES["FIOL l1"]
     parts = [trained_by_name(update, 5, k) for k in range(2)]
     before = [(pickle.dumps(part.core.header()), [a.tobytes() for a in part.core.arrays().values()]) for part in parts]
@@ -255,7 +255,7 @@ def test_neither_learners_nor_names_are_touched_or_shared():
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_a_merged_learner_is_saved_and_goes_on_to_the_bit(name, tmp_path):
+def test_merged_learner_is_saved_and_keeps_its_bits(name, tmp_path):
     update = UPDATES[name]
     merged = Learner.merge([trained(update, n, n) for n in (6, 5)])
     merged.save(tmp_path / "model")
@@ -273,7 +273,7 @@ def test_a_merged_learner_is_saved_and_goes_on_to_the_bit(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_what_was_added_to_a_base_is_merged(name):
+def test_merge_with_base_adds_changes_since_the_base(name):
     update = UPDATES[name]
     base = trained(update, 6, 0)
     a, b, c = (trained(update, n, k, base) for k, n in enumerate((3, 5, 2), start=1))
@@ -289,7 +289,7 @@ def test_what_was_added_to_a_base_is_merged(name):
     assert Learner.merge([a, b, c]).rows == 28
 
 
-def test_a_base_with_names():
+def test_merge_with_a_named_base():
     update = UPDATES["FIOL l1"]
     base = trained_by_name(update, 3, 0)
     a, b = base.copy(), base.copy()
@@ -304,8 +304,8 @@ def test_a_base_with_names():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rounds_of_parallel_work_pay(seed):
-    """Four learners that meet after every ten rows know more than four that meet once."""
+def test_frequent_merges_beat_one_merge(seed):
+    """Four learners merged after every ten rows are better than four merged once."""
     update, draw, scales = FIOL(Squared()), np.random.default_rng(seed), np.logspace(-2, 2, D)
     x = draw.standard_normal((800, D)) * scales
     y = x @ (draw.standard_normal(D) / scales)
@@ -323,7 +323,7 @@ def test_rounds_of_parallel_work_pay(seed):
     assert errors[0] < 0.6 * errors[1]
 
 
-def test_a_base_that_is_none_is_refused():
+def test_merge_with_an_invalid_base_raises():
     base, other = trained(UPDATES["FIOL"], 5, 0), trained(UPDATES["FIOL"], 3, 0)
     with pytest.raises(ValueError, match=r"^learners\[1\] has learned from 3 rows, base from 5: it did not go on from"):
         Learner.merge([base, other], base=base)
@@ -333,7 +333,7 @@ def test_a_base_that_is_none_is_refused():
         Learner.merge([base], base=3)
 
 
-def test_a_base_with_other_features_or_classes_is_refused():
+def test_base_with_other_features_or_classes_raises():
     update = UPDATES["FIOL"]
     x, y = rows_of(update, 6, 0)
     base, other = new(update), new(update)
@@ -360,7 +360,7 @@ def test_a_base_with_other_features_or_classes_is_refused():
             type(start).merge([else_where], base=start)
 
 
-def test_a_base_with_more_rounds_is_refused():
+def test_base_with_more_rounds_raises():
     update = UPDATES["FIOL"]
     base, parts = trained(update, 5, 0), [trained(update, 4, k) for k in range(2)]
     merged = Learner.merge(parts)
@@ -380,7 +380,7 @@ def test_bounded_learners_that_dropped_features_of_the_base_are_merged():
 
 
 @pytest.mark.parametrize("base", [False, True])
-def test_arrays_of_different_widths_are_refused(base):
+def test_merge_of_arrays_of_different_widths_raises(base):
     update, parts = UPDATES["FIOL"], []
     for width in (2, 3):
         parts.append(Learner(update, compiled=False))
@@ -408,7 +408,7 @@ def test_arrays_and_sparse_rows_are_merged():
 # --- what features are called -----------------------------------------------------------------
 
 
-def test_columns_by_name():
+def test_merge_matches_columns_by_name():
     update = UPDATES["FIOL"]
     x, y = rows_of(update, 12, 5)
     frames = [pd.DataFrame(x[:6, :3], columns=["a", "b", "c"]), pd.DataFrame(x[6:, :3], columns=["c", "a", "b"])]
@@ -433,7 +433,7 @@ def test_columns_by_name():
         Learner.merge([parts[0], other])
 
 
-def test_a_recipe_that_knows_features_by_number_keeps_their_order():
+def test_per_feature_components_keep_the_order_of_features():
     update = FIOL(Squared(), L1([0.1, 0.2]), Constant(0.5))
     a, b = new(update), new(update)
     a.learn(pd.DataFrame({"a": [1.0], "b": [2.0]}), [1.0])
@@ -443,7 +443,7 @@ def test_a_recipe_that_knows_features_by_number_keeps_their_order():
     assert Learner.merge([a, a]).rows == 2
 
 
-def test_hashed_features():
+def test_merge_of_hashed_features():
     update = UPDATES["FIOL l1"]
     parts = [trained_by_name(update, 4, k, bits=6) for k in range(2)]
     parts.append(trained(update, 4, 9, bits=6))
@@ -451,7 +451,7 @@ def test_hashed_features():
     assert Learner.merge(parts).n_features == 64
 
 
-def test_bounded_memory():
+def test_merge_with_bounded_memory():
     update = FIOL(Squared(), L1(0.3), Constant(0.5))
     a, b = (new(update, max_features=3) for _ in range(2))
     a.learn([{"a": 4.0}, {"b": 0.1}], [9.0, 0.0])
@@ -470,7 +470,7 @@ def test_bounded_memory():
 # --- arguments --------------------------------------------------------------------------------
 
 
-def test_what_is_no_list_of_learners_is_refused():
+def test_merge_of_other_objects_raises():
     a = trained(UPDATES["FIOL"], 3, 0)
     with pytest.raises(TypeError, match=r"^learners must be a list of learners, got Learner: use merge\(\[a, b\]\)$"):
         Learner.merge(a)
@@ -482,21 +482,21 @@ def test_what_is_no_list_of_learners_is_refused():
 
 
 @pytest.mark.parametrize("size", [1e308, 5e-324, 1.0, 1e-300])
-def test_weights_of_any_size(size):
+def test_merge_with_weights_of_any_size(size):
     a, b = trained(UPDATES["FIOL"], 3, 0), trained(UPDATES["FIOL"], 5, 1)
     merged = Learner.merge([a, b], weights=[size, size])
     np.testing.assert_allclose(merged.weights, (a.weights + b.weights) / 2, rtol=1e-13)
 
 
 @given(st.lists(st.floats(0.0, 1.7e308), min_size=1, max_size=8).filter(any))
-def test_shares_add_up_and_keep_their_order(weights):
+def test_merge_shares_add_up_and_keep_their_order(weights):
     share = shares_of(weights, [1] * len(weights))
     assert share.sum() == pytest.approx(1.0)
     assert (np.diff(share[np.argsort(weights, kind="stable")]) >= 0.0).all()
     assert ((share >= 0.0) & (share <= 1.0)).all()
 
 
-def test_weights_that_are_not_finite_do_not_spoil_a_share_of_0():
+def test_merge_ignores_non_finite_weights_with_share_zero():
     a, broken = trained(UPDATES["FIOL"], 3, 0), trained(UPDATES["FIOL"], 3, 1)
     broken.engine.state.w[:] = math.nan
     assert_same(Learner.merge([a, broken], weights=[1, 0]), Learner.merge([a, trained(UPDATES["FIOL"], 3, 1)], [1, 0]))
@@ -520,7 +520,7 @@ def joint(rows, labels, seed, regularizer):
 
 
 @pytest.mark.parametrize("regularizer", [fiol.Unregularized(), Ridge(0.1)], ids=repr)
-def test_joint_models_are_united_by_class(regularizer):
+def test_merge_of_joint_models_matches_classes(regularizer):
     a, b, c = (
         joint(rows, labels, seed, regularizer) for seed, (rows, labels) in enumerate([(7, "pq"), (4, "rqp"), (6, "sq")])
     )
@@ -541,8 +541,8 @@ def test_joint_models_are_united_by_class(regularizer):
     assert whole.rows == 20
 
 
-def test_one_learner_per_class_merges_with_the_one_that_stands_by():
-    """A class that one model never met stands there as the learner that was told -1 in every round."""
+def test_one_vs_rest_merge_uses_the_background_learner_for_missing_classes():
+    """For a class that one model has not seen, its learner with target -1 in every round is used."""
     models = []
     for seed, labels in enumerate(["pq", "qr"]):
         model = OneVsRest(UPDATES["FIOL l1"], compiled=False)
@@ -568,8 +568,8 @@ PARTS = st.lists(
 
 @given(parts=PARTS, base=st.integers(0, 4), kind=st.sampled_from(["softmax", "rest", "rest, averaged"]))
 @settings(max_examples=20)
-def test_models_of_classes_merge_by_any_tree(parts, base, kind):
-    """Features united by name, classes by label, from nothing or from a base; the sums of rows are those of all."""
+def test_class_models_merge_by_any_tree(parts, base, kind):
+    """Features are matched by name and classes by label, with and without a base; rows add up."""
     if kind == "softmax":
         start = Learner(FIOL(Softmax(), Ridge(0.1), Polynomial()), compiled=False)
     else:
@@ -600,7 +600,7 @@ def test_models_of_classes_merge_by_any_tree(parts, base, kind):
                     model.learn(dicts(x), np.resize(whole.classes, 4))
 
 
-def test_classes_that_do_not_go_together_are_refused():
+def test_merge_of_incompatible_classes_raises():
     closed = functools.partial(OneVsRest, UPDATES["FIOL"], compiled=False)
     with pytest.raises(ValueError, match=r"learners\[1\] has its two classes in another order: \['q', 'p'\]"):
         OneVsRest.merge([closed(classes=["p", "q"]), closed(classes=["q", "p"])])

@@ -1,4 +1,4 @@
-"""The campaign of seeded faults sees what it should: `campaigns.mutants` has the rest."""
+"""The mutation campaign seeds and detects faults: see `campaigns.mutants`."""
 
 import contextlib
 
@@ -18,7 +18,7 @@ def cost():
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_a_fault_is_in_its_function_and_nowhere_else(fault):
+def test_fault_is_seeded_only_in_its_function(fault):
     assert cost() == 6.0
     ((function, code),) = mutants.put_in_place(fault)
     try:
@@ -30,7 +30,7 @@ def test_a_fault_is_in_its_function_and_nowhere_else(fault):
     assert cost() == 6.0
 
 
-def test_every_kind_of_fault_is_made():
+def test_all_kinds_of_faults_are_seeded():
     text = [str(fault) for module in mutants.MODULES[::2] for fault in mutants.faults(module, source_of(module))]
     assert len(text) > 2500
     for kind in ("no return", "no raise", "once for", "once while", " < ", " not not ", "max(", " and ", " -> +"):
@@ -41,7 +41,7 @@ def source_of(module):
     return (mutants.SOURCE / module).read_text()
 
 
-def test_a_watch_sees_the_lines_that_run():
+def test_line_watch_records_executed_lines():
     chunk = Chunk(np.array([0, 1]), np.array([0], np.int32), np.ones(1))
     with mutants.Watch() as watch:
         list(interrupts.paced(chunk, np.empty(0, np.int64)))

@@ -1,4 +1,4 @@
-"""Rows learned from in parallel: what parts of a round know together, and how far it goes."""
+"""Parallel learning: merging the parts of a round, and the step along the merge direction."""
 
 import threading
 from itertools import pairwise
@@ -76,7 +76,7 @@ def targets(update):
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_one_part_is_the_single_stream(name):
+def test_one_part_matches_the_single_stream(name):
     update = UPDATES[name]
     y = targets(update)
     plain, rounds = (made(update, **({"classes": ["no", "yes"]} if name == "softmax" else {})) for _ in range(2))
@@ -92,7 +92,7 @@ def test_one_part_is_the_single_stream(name):
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_four_parts_learn_about_as_much(name):
+def test_four_parts_learn_about_as_much_as_one_stream(name):
     update = UPDATES[name]
     y = targets(update)
     plain, rounds = made(update), made(update)
@@ -111,7 +111,7 @@ def test_four_parts_learn_about_as_much(name):
     assert losses[1] < most * losses[0] + 0.02
 
 
-def test_natural_parameters_add_up():
+def test_merge_adds_natural_parameters():
     update = UPDATES["curvature, raw"]
     base = made(update, intercept=False)
     base.learn(X[:60], Y[:60])
@@ -134,7 +134,7 @@ def test_natural_parameters_add_up():
 @pytest.mark.parametrize(
     "update", [UPDATES["curvature"], UPDATES["default"], Stacked(Logistic())], ids=["curvature", "adagrad", "ensemble"]
 )
-def test_how_far_is_where_the_losses_of_all_rows_are_least(update):
+def test_step_along_the_merge_direction_minimizes_the_loss(update):
     base = made(update)
     base.learn(X[:60], Y[:60])
     parts = [base.copy() for _ in range(4)]
@@ -160,7 +160,7 @@ def test_how_far_is_where_the_losses_of_all_rows_are_least(update):
         np.testing.assert_allclose(again, before[j] + s * (after[j] - before[j]), rtol=1e-8, atol=1e-8)
 
 
-def test_order_of_parts_and_threads_do_not_matter():
+def test_parallel_result_does_not_depend_on_part_order_or_threads():
     update = Stacked(Logistic())
     base = made(update)
     base.learn(X[:60], Y[:60])
@@ -179,8 +179,8 @@ def test_order_of_parts_and_threads_do_not_matter():
     np.testing.assert_array_equal(models[0].mixing, models[1].mixing)
 
 
-def test_penalties_count_all_rounds():
-    """Of features that nobody saw they add up to 0, not beyond; where one part alone saw it, others' rounds count."""
+def test_parallel_penalties_count_all_rounds():
+    """For unseen features they shrink weights to 0 and not beyond; for a feature of one part all rounds count."""
     base = made(FIOL(Logistic(), L1(0.01), AdaGrad()), n_features=3, intercept=False)
     base.learn(np.eye(3)[[0, 1, 2, 0, 1, 2]], [1, 1, 1, 1, 1, 1])
     base.engine.settle()
@@ -197,8 +197,8 @@ def test_penalties_count_all_rounds():
     np.testing.assert_allclose(way.engine.state.w[2], parts[0].weights[2] - 3 * step[0][2], rtol=1e-12)
 
 
-def test_squares_of_all_make_steps_shorter():
-    """Of four parts, three saw the feature: the way of each counts 1 / sqrt(3), the penalty's in the fourth, too."""
+def test_parallel_adagrad_sums_squares_of_all_parts():
+    """Three of four parts saw the feature: each change counts 1 / sqrt(3), also the penalty's in the fourth."""
     base = made(FIOL(Logistic(), L1(1e-3), AdaGrad()), n_features=1, intercept=False)
     base.learn(np.ones((5, 1)), np.ones(5))
     base.engine.settle()
@@ -212,7 +212,7 @@ def test_squares_of_all_make_steps_shorter():
     np.testing.assert_allclose(way.engine.state.w[0] - base.weights[0], moved / np.sqrt(3.0), rtol=1e-12)
 
 
-def test_weights_that_are_zero_with_most_stay_zero():
+def test_weights_zero_in_most_parts_stay_zero():
     base = made(UPDATES["l1"])
     base.learn(X[:60], Y[:60])
     base.engine.settle()
@@ -232,7 +232,7 @@ def test_weights_that_are_zero_with_most_stay_zero():
     assert pooling.zero_with_most(states[1], states).tolist() == [False]
 
 
-def test_an_ensemble_learned_in_parts_is_saved_and_goes_on(tmp_path):
+def test_ensemble_learned_in_parallel_is_saved_and_learns_on(tmp_path):
     for update in (Stacked(Logistic()), Stacked(Logistic(), L1(1e-3))):
         model = made(update)
         model.learn_parallel(X[:120], Y[:120], parts=3)
@@ -247,7 +247,7 @@ MEMBERS = fiol.Ensemble(
 )
 
 
-def test_members_in_threads_change_no_bit(monkeypatch):
+def test_threads_change_no_bit_of_members(monkeypatch):
     labels, workers, call = np.where(Y > 0, "yes", "no"), set(), pooling.Engine.call
 
     def noted(engine, kernel, *arguments):
@@ -269,8 +269,8 @@ def test_members_in_threads_change_no_bit(monkeypatch):
     assert plain.weights.tobytes() == threads.weights.tobytes()
 
 
-def test_an_interrupt_waits_for_members_in_other_threads():
-    """After one, the piece is ended: nobody makes its rounds twice, also if a thread is still about them."""
+def test_interrupt_waits_for_members_in_other_threads():
+    """The piece is finished after an interrupt: no member makes a round twice, also with a running thread."""
     plain, engine = (made(MEMBERS, classes=["no", "yes"]).engine for _ in range(2))
     rows, threads = (fiol.to_chunk(X), (Y > 0).astype(int), np.ones(len(X))), []
     for one in (plain, engine):
@@ -297,7 +297,7 @@ def test_an_interrupt_waits_for_members_in_other_threads():
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), fiol.Absolute()], ids=str)
-def test_lanes_know_together_what_members_do(loss, monkeypatch):
+def test_parallel_lanes_match_separate_members(loss, monkeypatch):
     monkeypatch.setattr(lane_group, "INTERPRETED", True)
     monkeypatch.setattr(parallel_rounds, "GROWTH", 0.3)
     draw = np.random.default_rng(7)  # all parts see all features, and nobody is ever content
@@ -326,7 +326,7 @@ def pooled(rules, base, parts, step_scales):
     return new.reshape(base.shape), costs
 
 
-def test_who_has_not_seen_a_feature_does_not_count():
+def test_shards_without_a_feature_do_not_count_in_its_merge():
     """Two parts, of which the first alone saw the feature: lanes of curvature, constant and normalized steps."""
     rules = np.zeros((10, 4))
     rules[0], rules[1] = 1.0, [2.0, 1.0, 0.0, 1.0]
@@ -340,8 +340,8 @@ def test_who_has_not_seen_a_feature_does_not_count():
     np.testing.assert_allclose(costs, [(2.0 + 4.0) * 1.0, 0.0, 0.0, 0.0])
 
 
-def test_records_of_lanes_know_together_what_the_formulas_say():
-    """An oracle of arrays: three parts, scale-free lanes of every kind, larger values met, features nobody saw."""
+def test_merged_lane_records_match_array_oracle():
+    """Three parts, scale-free lanes of every rule, new largest values, and unseen features."""
     draw = np.random.default_rng(3)
     rules, step_scales = np.zeros((9, 8)), draw.uniform(0.5, 2.0, 8)
     rules[0], rules[1] = draw.uniform(0.5, 2.0, 8), draw.uniform(0.5, 2.0, 8)
@@ -375,8 +375,8 @@ def test_records_of_lanes_know_together_what_the_formulas_say():
     np.testing.assert_array_equal(near.reshape(base.shape)[:, 1], found[:, 1])
 
 
-def test_points_that_are_not_computed_would_not_have_been_chosen():
-    """Losses are convex: of those that so many parts may choose, the nearest to the best of all is the best."""
+def test_skipped_line_search_points_are_never_the_best():
+    """Losses are convex, so the best allowed point is the one nearest to the overall best."""
     base = made(Stacked(Logistic()))
     base.learn(X[:60], Y[:60])
     parts = [base.copy() for _ in range(4)]
@@ -394,7 +394,7 @@ def test_points_that_are_not_computed_would_not_have_been_chosen():
     np.testing.assert_array_equal(*chosen)
 
 
-def test_stacks_are_judged_by_weights_they_have_not_learned_from():
+def test_teach_stack_updates_shares_by_out_of_sample_losses():
     model = made(Stacked(Logistic()))
     model.learn(X[:60], Y[:60])
     engine = model.engine
@@ -414,7 +414,7 @@ def test_stacks_are_judged_by_weights_they_have_not_learned_from():
     assert engine.stack.state.share.sum() == pytest.approx(1.0)
 
 
-def test_rows_that_come_again_teach_the_stack_nothing_and_end():
+def test_repeated_parallel_passes_do_not_change_the_stack():
     model = made(Stacked(Logistic()))
     model.learn_parallel(X, Y, parts=2)
     before = model.mixing.copy()
@@ -425,7 +425,7 @@ def test_rows_that_come_again_teach_the_stack_nothing_and_end():
     assert not np.array_equal(model.mixing, before)
 
 
-def test_all_rows_or_none():
+def test_learn_parallel_is_all_or_nothing():
     model = made(UPDATES["default"])
     model.learn(X[:50], Y[:50])
     before = model.weights.tobytes(), model.rows, model.n_features
@@ -442,7 +442,7 @@ def test_all_rows_or_none():
         made(UPDATES["default"], max_features=3).learn_parallel(X, Y)
 
 
-def test_rounds_grow_with_the_rows():
+def test_parallel_rounds_grow_with_the_rows():
     ends = round_ends(100_000, 0)
     assert ends[0] == 40
     assert ends[-1] == 100_000

@@ -1,4 +1,4 @@
-"""What other streaming libraries get wrong, one test each; none of it may be wrong here."""
+"""Defects of other streaming libraries, one test each; fiol has none of them."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_absent_features_are_shrunk_in_every_round(rounds, penalty, once, averag
 
 
 def test_weights_are_up_to_date_without_a_flush():
-    """scikit-learn never flushes its cumulative l1, so `coef_` is not what the algorithm says."""
+    """scikit-learn never flushes its cumulative l1, so `coef_` differs from the algorithm's weights."""
     model = learner(FIOL(Squared(), L1(LAM), Constant(ETA)))
     model.learn(one_feature(0), [3.0])
     first = model.weights[0]
@@ -77,7 +77,7 @@ def test_weights_are_up_to_date_without_a_flush():
 
 @pytest.mark.parametrize("preset", [FIOL, COMID], ids=lambda preset: preset.__name__)
 @pytest.mark.parametrize("penalty", [L1(1e-3), Ridge(1e-2), ElasticNet(1e-3, 1e-2)], ids=repr)
-def test_a_new_feature_owes_nothing_for_the_rounds_before_it(preset, penalty):
+def test_new_feature_is_not_charged_for_earlier_rounds(preset, penalty):
     """VW subtracts all l1 since the last sync from a weight that is seen for the first time."""
     found = []
     for before in (0, 100, 3000):
@@ -112,7 +112,7 @@ METRICS = {  # h / eta from the round, sums of squared gradients and largest val
 @pytest.mark.parametrize(
     ("steps", "metric"), METRICS.items(), ids=lambda value: None if callable(value) else repr(value)
 )
-def test_l1_and_l2_go_together(steps, metric):
+def test_l1_and_l2_can_be_combined(steps, metric):
     """River refuses l1 with l2; here every round is the minimum with both, under any steps."""
     draw = np.random.default_rng(3)
     x, y = draw.standard_normal((12, 4)), 2.0 * draw.standard_normal(12)
@@ -144,7 +144,7 @@ def ftrl(x, y, alpha, beta, l1, l2):
     return np.array(path)
 
 
-def test_ftrl_does_not_lag():
+def test_ftrl_weights_do_not_lag():
     """River's FTRL shows the weights of the round before: 0 after the first example instead of 1/6."""
     model = learner(FTRLProximal(Logistic(), step_size=AdaGrad(0.5, 1.0)))
     assert model.learn([[1.0]], [1.0]) == [0.0]
@@ -152,7 +152,7 @@ def test_ftrl_does_not_lag():
 
 
 @pytest.mark.parametrize(("l1", "l2"), [(0.7, 0.0), (0.7, 0.5), (0.0, 0.5)])
-def test_ftrl_sets_weights_to_zero_again(l1, l2):
+def test_ftrl_returns_weights_to_zero(l1, l2):
     """River's FTRL leaves a weight where it was when its sum falls below l1."""
     draw = np.random.default_rng(0)
     x = draw.choice([0.0, 0.0, 1.0, -0.5], (80, 5))
@@ -170,7 +170,7 @@ def test_ftrl_sets_weights_to_zero_again(l1, l2):
 
 
 @pytest.mark.parametrize("preset", [FTRLProximal, ImplicitFTRL], ids=lambda preset: preset.__name__)
-def test_a_penalty_of_every_round_zeroes_absent_features(preset):
+def test_per_round_penalty_zeroes_absent_features(preset):
     """The same where the penalty counts once per round: what is not seen again vanishes, exactly."""
     model = learner(preset(Logistic(), L1(0.05)))
     model.learn(one_feature(0, 5), np.ones(5))
@@ -184,7 +184,7 @@ def test_a_penalty_of_every_round_zeroes_absent_features(preset):
 
 @pytest.mark.parametrize("loss", [Squared(), fiol.Absolute(), fiol.Huber(0.5), fiol.EpsilonInsensitive(0.1)], ids=repr)
 @pytest.mark.parametrize("steps", [Constant(0.1), AdaGrad(), ScaleFree()], ids=repr)
-def test_a_heavy_sample_does_not_overshoot(steps, loss):
+def test_heavy_sample_does_not_overshoot(steps, loss):
     """scikit-learn multiplies the gradient: target 1 with weight 1000 gives the weight 100."""
     reached = []
     for weight in (1e-3, 1.0, 1e3, 1e6, 1e30):
@@ -197,7 +197,7 @@ def test_a_heavy_sample_does_not_overshoot(steps, loss):
         assert reached[-1] > 0.85
 
 
-def test_a_weight_is_a_longer_step():
+def test_sample_weight_scales_the_step():
     """A sample of weight h makes the step h eta, no more and no less."""
     x, y = [[1.0, -2.0, 0.5]], [3.0]
     one, other = learner(FIOL(Squared(), step_size=Constant(0.1))), learner(FIOL(Squared(), step_size=Constant(70.0)))
@@ -207,7 +207,7 @@ def test_a_weight_is_a_longer_step():
 
 
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Hinge()], ids=repr)
-def test_a_weight_can_be_so_many_samples(loss):
+def test_importance_aware_weight_matches_repeated_samples(loss):
     """Only VW treats a weight of h as h samples: here the importance-aware step does, to the last digits."""
     once, often = (learner(Update(loss, step_size=Constant(0.05), loss_step=ImportanceAware())) for _ in range(2))
     once.learn([[1.0, -2.0]], [1.0], [50.0])
@@ -249,7 +249,7 @@ def test_unscaled_regression_is_learned_by_steps_per_feature(steps, error):
 @pytest.mark.parametrize("eta", [0.01, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("penalty", [L1(0.3), ElasticNet(0.3, 0.2)], ids=repr)
 @pytest.mark.parametrize("loss", [Squared(), Logistic(), Hinge()], ids=repr)
-def test_a_large_step_is_the_exact_minimum(loss, penalty, eta):
+def test_large_step_is_the_exact_minimum(loss, penalty, eta):
     """inc_prox_pt's step with a regularizer is off by 0.8 and more at eta = 10, the regime it is meant for."""
     draw = np.random.default_rng(1)
     x, y = draw.standard_normal((6, 5)), draw.choice([-1.0, 1.0], 6)

@@ -1,4 +1,4 @@
-"""The picture of one step: it can be drawn for every kind of problem, and its root is the solver's."""
+"""The plot of one step, for all kinds of problems."""
 
 import builtins
 import sys
@@ -48,7 +48,7 @@ def line(ax, label):
 
 @pytest.mark.parametrize("explicit", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_draws_the_root_the_solver_finds(case, explicit):
+def test_plot_marks_the_root_of_the_solver(case, explicit):
     x, y, w, problem = CASES[case]
     ax = plot_step(x, y, w, eta=0.7, sample_weight=1.5, explicit=explicit, ax=Figure().subplots(), **problem)
     ax.figure.canvas.draw()
@@ -63,7 +63,7 @@ def test_draws_the_root_the_solver_finds(case, explicit):
     assert np.all(np.diff(line(ax, "loss").get_xdata()) <= 1e-12)
 
 
-def test_marks_the_breakpoints_in_sight():
+def test_plot_marks_visible_breakpoints():
     x, y, w, problem = CASES["squared, l1"]
     ax = plot_step(x, y, w, span=(0.0, 2.0), ax=Figure().subplots(), **problem)
     # (+-0.5 - w) / x, without those below 0 and above 2
@@ -72,7 +72,7 @@ def test_marks_the_breakpoints_in_sight():
     assert (piece[0], piece[-1]) == pytest.approx((14 / 15, 1.2))
 
 
-def test_explicit_step_overshoots():
+def test_plot_shows_the_explicit_step_overshooting():
     x, y, w, problem = CASES["squared, l1"]
     ax = plot_step(x, y, w, explicit=True, ax=Figure().subplots(), **problem)
     ((pull, score),) = line(ax, "linearized loss").get_xydata()
@@ -80,7 +80,7 @@ def test_explicit_step_overshoots():
     assert score > y
 
 
-def test_makes_a_figure_of_its_own():
+def test_plot_creates_its_own_figure():
     import matplotlib
 
     matplotlib.use("Agg")
@@ -92,7 +92,7 @@ def test_makes_a_figure_of_its_own():
     pyplot.close(ax.figure)
 
 
-def test_says_how_to_get_matplotlib(monkeypatch):
+def test_plot_without_matplotlib_names_the_install_command(monkeypatch):
     original = builtins.__import__
 
     def without_matplotlib(name, *args, **kwargs):
@@ -107,7 +107,7 @@ def test_says_how_to_get_matplotlib(monkeypatch):
         plot_step([1.0], 1.0, [0.0], loss=fiol.Squared())
 
 
-def test_arguments_are_checked_as_in_solve_step():
+def test_plot_checks_arguments_as_solve_step_does():
     with pytest.raises(ValueError, match="eta must be positive"):
         plot_step([1.0], 1.0, [0.0], loss=fiol.Squared(), eta=0.0, ax=Figure().subplots())
     assert "fiol.plots" in sys.modules

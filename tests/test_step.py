@@ -1,4 +1,4 @@
-"""The exact step against independent references, over everything that can be combined."""
+"""The exact step matches independent references for all combinations of components."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_entropic_geometries_are_exact(case):
 
 @settings(max_examples=80)
 @given(cases([*QUADRATIC, *ENTROPIC]))
-def test_answer_satisfies_the_optimality_conditions(case):
+def test_step_satisfies_the_optimality_conditions(case):
     """beta x - (psi'(w+) - psi'(w)) / eta is a subgradient of the penalty at w+, and -beta one of the loss."""
     step = case.solve()
     scale = 1.0 + abs(step.beta) + abs(step.z) + case.weight * abs(case.y)
@@ -92,8 +92,8 @@ def test_answer_satisfies_the_optimality_conditions(case):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_agrees_with_a_general_convex_solver(seed):
-    """Small, well-scaled problems against cvxpy, which knows nothing of scalar equations."""
+def test_step_agrees_with_a_general_convex_solver(seed):
+    """Small, well-scaled problems against cvxpy, which solves them without the scalar equation."""
     rng = np.random.default_rng(seed)
     loss = LOSSES[seed % len(LOSSES)]
     d = 5
@@ -181,7 +181,7 @@ def test_lemma_1_holds_for_random_comparators(case):
 
 @settings(max_examples=80)
 @given(cases([*QUADRATIC, *ENTROPIC]))
-def test_sparse_rows_give_what_dense_rows_give(case):
+def test_sparse_rows_match_dense_rows(case):
     index = np.flatnonzero(case.x)
     dense, sparse = case.solve(), case.solve(x=(index, case.x[index]))
     np.testing.assert_allclose(sparse.w, dense.w, rtol=1e-9, atol=1e-9 * np.abs(dense.w).max(initial=1.0))
@@ -189,7 +189,7 @@ def test_sparse_rows_give_what_dense_rows_give(case):
 
 @settings(max_examples=80)
 @given(cases(["Euclidean", "DiagonalMetric", "Entropy"]))
-def test_weight_zero_only_shrinks_and_absent_rows_likewise(case):
+def test_zero_weight_step_only_shrinks(case):
     idle = case._replace(weight=0.0).solve()
     absent = case.solve(x=([], []))
     np.testing.assert_allclose(idle.w, absent.w, rtol=1e-12, atol=0)
@@ -198,15 +198,15 @@ def test_weight_zero_only_shrinks_and_absent_rows_likewise(case):
 
 @settings(max_examples=60)
 @given(cases(["Euclidean"]))
-def test_a_whole_weight_counts_as_one_heavier_loss(case):
+def test_sample_weight_multiplies_the_loss(case):
     """weight * phi is itself a loss: Squared with weight h is Squared of sqrt(h) times everything."""
     case = case._replace(loss=fiol.Squared(), weight=4.0)
     scaled = case._replace(weight=1.0, x=2.0 * case.x, y=2.0 * case.y)
     np.testing.assert_allclose(case.solve().w, scaled.solve().w, rtol=1e-9, atol=1e-9)
 
 
-def test_never_overshoots():
-    """However large the step or the weight, the new score of an exact step stays short of the target."""
+def test_exact_step_never_overshoots():
+    """For any step and sample weight the new score stays short of the target."""
     for eta in 10.0 ** np.arange(-6, 7):
         for weight in (1.0, 1000.0):
             step = fiol.solve_step([1.0, 50.0], 3.0, [0.0, 0.0], loss=fiol.Squared(), eta=eta, sample_weight=weight)

@@ -1,4 +1,4 @@
-"""Every preset on the benchmarks' streams: the numbers that are stored, and the same bits in pieces and from files.
+"""Every preset on the benchmarks' streams: stored numbers, and the same bits in chunks and from files.
 
 `python tests/test_stored_numbers.py` makes `stored_numbers.json` anew, which only a change that means to change results
 may do. Numbers agree to 1e-9, those of float32 to 1e-5: sums are added in as many lanes as the processor has. All
@@ -133,18 +133,18 @@ def check(name, arrays):
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.parametrize("name", COMPILED)
-def test_compiled_runs_have_the_stored_numbers(name):
+def test_compiled_presets_match_stored_numbers(name):
     check(name, arrays_of(name))
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_runs_in_the_interpreter_have_the_stored_numbers(name, monkeypatch):
+def test_interpreted_presets_match_stored_numbers(name, monkeypatch):
     interpret(monkeypatch)
     check(name, arrays_of(name))
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_pieces_copies_and_files_change_no_bit(name, tmp_path):
+def test_chunks_copies_and_files_change_no_bit_of_presets(name, tmp_path):
     run, update, options = RUNS[name]
     rows = (TEXT.matrix()[:60], TEXT.y[:60]) if run is stream_of else (DENSE[:60], MEAN[:60], WEIGHT[:60])
     whole, parts = (fiol.Learner(update, compiled=False, **options) for _ in range(2))

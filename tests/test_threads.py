@@ -1,4 +1,4 @@
-"""Threads share models: turns, moments, snapshots, and readers that write nothing."""
+"""Threads that share models: locks, snapshots, serializable calls, and reads without side effects."""
 
 import copy
 import os
@@ -37,26 +37,26 @@ def in_another_thread(work, timeout=20.0):
 
 
 @pytest.mark.parametrize("kind", ["named", "one-vs-rest"])
-def test_calls_of_eight_threads_are_those_of_one_in_some_order(kind):
+def test_calls_of_eight_threads_are_serializable(kind):
     made, switches = campaign(kind, 640, threads=8, seed=1)
     assert made == 640
     assert switches > 50
 
 
 @pytest.mark.parametrize("kind", ["averaged", "numbered", "hashed", "bounded", "joint"])
-def test_in_the_interpreter_too(kind):
+def test_calls_of_eight_threads_are_serializable_in_the_interpreter(kind):
     made, switches = campaign(kind, 160, threads=8, seed=2, compiled=False)
     assert made == 160
     assert switches > 10
 
 
-def test_events_read_without_a_turn_are_those_of_a_moment():
+def test_lock_free_event_reads_are_consistent():
     read, changed = moments("named", 120, readers=3, seed=1)
     assert read > 1000
     assert changed > 0
 
 
-def test_an_event_is_not_read_in_the_middle_of_a_turn():
+def test_event_read_waits_for_a_running_call():
     learner = Learner(LASSO)
     learner.learn(X, Y)
     score, began = learner.score_named(X[0]), threading.Event()
@@ -89,7 +89,7 @@ class Unlocked:
     acquire = release = __enter__
 
 
-def test_a_lock_that_does_not_lock_is_found_out(monkeypatch):
+def test_broken_lock_is_detected(monkeypatch):
     monkeypatch.setattr("campaigns.threads.Lock", Unlocked)
     with pytest.raises((AssertionError, IndexError, ValueError, KeyError, RuntimeWarning)):  # noqa: PT012
         for seed in range(30):
@@ -129,7 +129,7 @@ def river_call(model, number, writing):
 
 
 @pytest.mark.parametrize("kind", RIVERS)
-def test_calls_of_rivers_models_are_those_of_one_thread_in_some_order(kind, monkeypatch):
+def test_calls_of_river_models_are_serializable(kind, monkeypatch):
     interpret(monkeypatch)
     model, noted, answers, barrier = RIVERS[kind](), Noted(), {}, threading.Barrier(8)
     river_call(model, 1, writing=True)  # before any class there is no turn to take
@@ -242,7 +242,7 @@ def everything(value, seen=None):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_reading_changes_nothing_at_all(kind, tmp_path):
+def test_reading_changes_no_state(kind, tmp_path):
     work = Calls(kind, compiled=False)
     model, rng = work.new(), random.Random(3)
     for _ in range(4):
@@ -273,7 +273,7 @@ def test_reading_changes_nothing_at_all(kind, tmp_path):
 
 
 @pytest.mark.parametrize("kind", RIVERS)
-def test_reading_rivers_models_changes_nothing_at_all(kind, monkeypatch):
+def test_reading_river_models_changes_no_state(kind, monkeypatch):
     interpret(monkeypatch)
     interpret_ensembles(monkeypatch)  # parts note their compiled types when first asked, which is no reading
     model, rng = RIVERS[kind](), random.Random(3)
@@ -293,8 +293,8 @@ def test_reading_rivers_models_changes_nothing_at_all(kind, monkeypatch):
     assert [model.predict_one(x) for x in strange] == said
 
 
-def test_weights_of_features_without_a_place_yet():
-    """Of one that was told of columns which no row has had."""
+def test_weights_of_declared_columns_without_rows():
+    """For a learner extended by columns that no row has had."""
     learner = Learner(LASSO, compiled=False)
     learner.learn([[1.0, 0.0]], [1.0])
     learner.core.extend(9)
@@ -316,7 +316,7 @@ def models():
 
 
 @pytest.mark.parametrize("kind", models())
-def test_a_snapshot_is_the_model_of_its_moment(kind):
+def test_snapshot_keeps_the_model_of_its_moment(kind):
     model = models()[kind]
     y = Y if kind == "one score" else ["pear", "apple", "pear"]
     model.learn(X, y)
@@ -344,7 +344,7 @@ def test_a_snapshot_is_the_model_of_its_moment(kind):
     assert not hasattr(then, "learn")
 
 
-def test_a_snapshot_waits_for_nobody_and_its_model_for_its_turn():
+def test_snapshot_predicts_without_the_lock():
     learner = Learner(LASSO, compiled=False)
     learner.learn(X, Y)
     then = learner.snapshot()
@@ -358,7 +358,7 @@ def test_a_snapshot_waits_for_nobody_and_its_model_for_its_turn():
     waiting.join()
 
 
-def test_long_predictions_keep_nobody_waiting(monkeypatch):
+def test_long_predictions_do_not_block_other_threads(monkeypatch):
     monkeypatch.setattr(model_core, "ENTRIES_PER_BYTE", 0)
     scores, free = UpdateEngine.scores, []
     for model, y in ((Learner(LASSO, compiled=False), Y), (OneVsRest(LASSO, compiled=False), ["a", "b", "c"])):
@@ -383,7 +383,7 @@ def test_long_predictions_keep_nobody_waiting(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", models())
-def test_a_copy_has_a_lock_of_its_own(kind, tmp_path):
+def test_copy_has_its_own_lock(kind, tmp_path):
     model = models()[kind]
     model.learn(X, Y if kind == "one score" else ["pear", "apple", "pear"])
     with model.core.lock:
@@ -401,8 +401,8 @@ def test_a_copy_has_a_lock_of_its_own(kind, tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_fork_in_the_middle_of_a_turn():
-    """A child has the models that nobody was using, and is told of one that another thread was."""
+def test_fork_during_a_call_marks_the_model_as_unusable():
+    """A child can use idle models, and gets an error for a model that another thread was using."""
     learner, idle = Learner(LASSO, compiled=False), Learner(LASSO, compiled=False)
     learner.learn(X, Y)
     then, held, done = learner.snapshot(), threading.Event(), threading.Event()
@@ -433,7 +433,7 @@ def test_a_fork_in_the_middle_of_a_turn():
 
 
 @pytest.mark.parametrize("kind", [fiol.OneVsRest, fiol.Learner])
-def test_labels_of_scores_are_those_of_the_classes_there_were(kind):
+def test_labels_match_the_classes_at_scoring_time(kind):
     loss = fiol.Hinge() if kind is fiol.OneVsRest else fiol.CrammerSinger()
     model = kind(fiol.FIOL(loss), compiled=False)
     labels = model.core.predictions

@@ -1,4 +1,4 @@
-"""Compiling ahead: what is warmed up is what models and estimators need later."""
+"""Warmup compiles the kernels that models and estimators need later."""
 
 import numpy as np
 import pytest
@@ -88,7 +88,7 @@ def use(model):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_saved_model_needs_nothing_that_is_not_warm(name, called, tmp_path):
+def test_warmed_up_saved_model_compiles_nothing(name, called, tmp_path):
     model, path = MODELS[name](), tmp_path / "model.fiol"
     model.save(path)
     called.clear()
@@ -102,7 +102,7 @@ def test_a_saved_model_needs_nothing_that_is_not_warm(name, called, tmp_path):
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "squared_error", "softmax", "poisson"])
-def test_an_estimator_needs_nothing_that_is_not_warm(loss, called):
+def test_warmed_up_estimator_compiles_nothing(loss, called):
     for _, make in warmup.combinations([loss], ["none", "l2"]):
         warmup.warm_up(make)
     warm = set(called)
@@ -114,7 +114,7 @@ def test_an_estimator_needs_nothing_that_is_not_warm(loss, called):
     assert called - warm == set()
 
 
-def test_a_file_that_is_no_model_is_named(tmp_path):
+def test_warmup_names_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "model.fiol"
     path.write_text("nothing")
     done = CliRunner().invoke(cli.main, ["warmup", "--model", str(path)])

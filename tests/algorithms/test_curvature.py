@@ -1,4 +1,4 @@
-"""Steps by curvature: what they know about weights, and whether it is true."""
+"""Curvature steps: the predicted uncertainty of scores, and weights that drift."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def surprise(learner, X, truth):
     return np.mean(((learner.scores(X) - truth) / learner.uncertainty(X)) ** 2)
 
 
-def test_scores_are_as_far_off_as_logistic_learners_expect():
+def test_logistic_score_errors_match_predicted_variance():
     found = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -38,7 +38,7 @@ def test_scores_are_as_far_off_as_logistic_learners_expect():
 
 
 @pytest.mark.parametrize("noise", [0.1, 10.0])
-def test_scores_are_as_far_off_as_learners_of_squares_expect_whatever_the_noise(noise):
+def test_squared_loss_score_errors_match_predicted_variance(noise):
     found = []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -50,7 +50,7 @@ def test_scores_are_as_far_off_as_learners_of_squares_expect_whatever_the_noise(
     assert 0.6 < np.mean(found) < 1.4
 
 
-def test_the_variance_is_that_of_the_formula():
+def test_uncertainty_matches_formula():
     rng = np.random.default_rng(1)
     X, y = rng.standard_normal((30, 3)), np.where(rng.random(30) < 0.5, 1.0, -1.0)
     learner = learner_of(fiol.Logistic(), fiol.Curvature(size=2.0, prior=3.0))
@@ -64,7 +64,7 @@ def test_the_variance_is_that_of_the_formula():
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Poisson(), fiol.Squared()])
-def test_units_do_not_matter(loss):
+def test_uncertainty_is_invariant_to_feature_units(loss):
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((50, 3)), 1.0 * rng.integers(0, 4, 50)
     y = np.where(y > 1.0, 1.0, -1.0) if isinstance(loss, fiol.Logistic) else y
@@ -74,7 +74,7 @@ def test_units_do_not_matter(loss):
     np.testing.assert_array_equal(one.uncertainty(X), two.uncertainty(X * [1.0, 1024.0, 2.0**-9]))
 
 
-def test_all_ways_to_give_rows_and_features_never_seen():
+def test_uncertainty_of_any_container_and_of_unseen_features():
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((40, 3)) * rng.integers(0, 2, (40, 3)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
     learner = learner_of(fiol.Logistic())
@@ -89,7 +89,7 @@ def test_all_ways_to_give_rows_and_features_never_seen():
     np.testing.assert_allclose(more**2, known**2 + 1.0, rtol=1e-12)  # the prior's variance, in any unit
 
 
-def test_more_rows_leave_less_open():
+def test_uncertainty_falls_with_more_rows():
     learner, rng = learner_of(fiol.Softmax(), classes=[0, 1, 2]), np.random.default_rng(4)
     X, before = rng.standard_normal((200, 4)), []
     for start in range(0, 200, 50):
@@ -102,14 +102,14 @@ def test_more_rows_leave_less_open():
     ("loss", "step_size"),
     [(fiol.Logistic(), fiol.ScaleFree()), (fiol.Hinge(), fiol.Curvature()), (fiol.Squared(), fiol.Constant(0.1))],
 )
-def test_who_does_not_know_says_what_would(loss, step_size):
+def test_uncertainty_without_curvature_raises_and_names_the_alternative(loss, step_size):
     with pytest.raises(TypeError, match=r"uncertainty needs step_size=Curvature\(\) or .* this learner has"):
         learner_of(loss, step_size).uncertainty([[1.0]])
 
 
 @pytest.mark.parametrize("loss", [fiol.Hinge(), fiol.Absolute(), fiol.Quantile(0.9)])
-def test_a_kink_met_by_a_short_step_does_not_stop_a_learner(loss):
-    """The slope over a step of 1e-9 that meets a kink is 1e9: taken as it is, no further step would follow."""
+def test_short_step_across_a_kink_does_not_stop_learning(loss):
+    """The slope over a step of 1e-9 across a kink is 1e9; used as curvature it would stop all further steps."""
     learner = learner_of(loss, fiol.Curvature())
     learner.learn([[1.0]] * 60, [1.0, 1.0 + 1e-9] * 30 if not isinstance(loss, fiol.Hinge) else [1.0] * 60)
     learner.learn([[1.0]] * 400, [-1.0] * 400)
@@ -120,7 +120,7 @@ def test_a_kink_met_by_a_short_step_does_not_stop_a_learner(loss):
 
 
 @pytest.mark.parametrize("free", [False, True])
-def test_noise_adds_to_the_variance_whenever_a_feature_is_seen(free):
+def test_noise_adds_to_variance_of_seen_features(free):
     """Number by number, with variances instead of metrics."""
     rng = np.random.default_rng(5)
     X = rng.standard_normal((40, 3)) * [1.0, 20.0, 0.1] * (rng.random((40, 3)) < 0.7)
@@ -144,7 +144,7 @@ def test_noise_adds_to_the_variance_whenever_a_feature_is_seen(free):
         bends = bends + seen * x**2 * b / (1.0 + b * p)
 
 
-def test_without_noise_the_bits_are_those_without_the_word():
+def test_zero_noise_changes_no_bit():
     rng = np.random.default_rng(6)
     X, y = rng.standard_normal((50, 3)), np.where(rng.random(50) < 0.5, 1.0, -1.0)
     plain, silent, walks = (learner_of(fiol.Logistic(), fiol.Curvature(1.0, 1.0, *c)) for c in ((), (0.0,), (1e-12,)))
@@ -155,7 +155,7 @@ def test_without_noise_the_bits_are_those_without_the_word():
     assert walks.update.statistics() == ("bends", "pending", "lost")
 
 
-def test_weights_that_walk_follow_what_changes():
+def test_noise_lets_weights_follow_drift():
     rng = np.random.default_rng(7)
     X = rng.standard_normal((1200, 3))
     y = np.where(X[:, 0] * np.where(np.arange(1200) < 900, 1.0, -1.0) > 0.0, 1.0, -1.0)
@@ -169,7 +169,7 @@ def test_weights_that_walk_follow_what_changes():
 
 @pytest.mark.parametrize("noise", [0.1, 1e6, 1e100])
 @pytest.mark.parametrize("loss", [fiol.SquaredHinge(), fiol.Hinge(), fiol.Logistic()], ids=repr)
-def test_a_stream_without_surprises_leaves_finite_numbers(loss, noise):
+def test_noise_on_uninformative_rows_stays_finite(loss, noise):
     """Where rows show nothing, variances grow in every round, and steps with them."""
     learner = learner_of(loss, fiol.ScaleFree(fiol.Curvature(noise=noise), centred=0), dtype="float32")
     learner.learn(np.ones((200, 1)), np.ones(200))
@@ -180,7 +180,7 @@ def test_a_stream_without_surprises_leaves_finite_numbers(loss, noise):
     assert np.isfinite(learner.scores([[1.0]])).all()
 
 
-def test_a_file_from_before_there_was_noise_goes_on(tmp_path):
+def test_file_without_noise_field_loads_and_learns_on(tmp_path):
     from fiol.persistence import component_json
 
     said = component_json.to_json(fiol.ScaleFree(fiol.Curvature(2.0, 3.0)))
@@ -189,7 +189,7 @@ def test_a_file_from_before_there_was_noise_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Absolute()], ids=repr)
-def test_weights_that_walk_are_saved_and_merged(tmp_path, loss):
+def test_learner_with_noise_is_saved_and_merged(tmp_path, loss):
     rng = np.random.default_rng(8)
     X, y = rng.standard_normal((60, 3)), np.where(rng.random(60) < 0.5, 1.0, -1.0)
     step_size = fiol.ScaleFree(fiol.Curvature(noise=0.1))

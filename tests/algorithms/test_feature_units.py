@@ -1,4 +1,4 @@
-"""Penalties in units of features: columns in metres and in kilometres are treated alike by scale-free steps."""
+"""Penalties in feature units: scale-free steps treat columns in meters and in kilometers alike."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def learned(update, X, y, weight, average=False, **options):
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_units_of_columns_do_not_matter_under_a_penalty(name):
+def test_penalized_learning_is_invariant_to_feature_units(name):
     """Not even to the last bit, in any precision; where penalties are raw they do."""
     (update, average), (X, y, weight) = UPDATES[name], rows()
     for dtype in ("float64", "float32"):
@@ -71,7 +71,7 @@ def test_units_of_columns_do_not_matter_under_a_penalty(name):
     assert far > 1e-3
 
 
-def test_units_of_columns_do_not_matter_to_compiled_rounds():
+def test_compiled_penalized_learning_is_invariant_to_feature_units():
     X, y, weight = rows()
     for name in ("l1", "softmax"):
         update, _ = UPDATES[name]
@@ -83,7 +83,7 @@ def test_units_of_columns_do_not_matter_to_compiled_rounds():
 
 
 @pytest.mark.parametrize("penalty", [L1, RIDGE, NET, fiol.non_negative(NET)], ids=repr)
-def test_a_strength_is_lam_times_the_largest_value_so_far(penalty):
+def test_penalty_strength_scales_with_largest_value_so_far(penalty):
     """Against a loop over all features in every round, in columns of any size, absent or not."""
     X, y, weight = rows()
     X *= [1.0, 1e3, 1e-4, 30.0]
@@ -95,7 +95,7 @@ def test_a_strength_is_lam_times_the_largest_value_so_far(penalty):
         np.testing.assert_allclose(w, played.weights, rtol=1e-8, atol=1e-12)
 
 
-def test_a_column_of_small_numbers_is_not_lost_to_a_penalty():
+def test_l1_keeps_an_informative_column_of_small_values():
     """A column of standard deviation 1e-6 that matters had weight 0 under l1."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 3)) * [1e-6, 1.0, 1.0]
@@ -111,7 +111,7 @@ def test_a_column_of_small_numbers_is_not_lost_to_a_penalty():
     assert weights[1][0] == 0.0
 
 
-def test_a_feature_never_seen_is_not_penalised():
+def test_unseen_feature_is_not_penalized():
     X, y, weight = rows()
     learner = fiol.Learner(fiol.FIOL(fiol.Squared(), L1), n_features=5, compiled=False)
     learner.start_from([0.0, 0.0, 0.0, 0.0, 3.0])
@@ -134,23 +134,23 @@ def test_a_feature_never_seen_is_not_penalised():
     ],
     ids=str,
 )
-def test_who_has_units(update, units):
+def test_plan_selects_penalty_units(update, units):
     assert type(make_plan(update).units).__name__ == units
 
 
-def test_bounds_that_have_a_unit_are_refused_beside_a_penalty_in_another():
+def test_bounds_with_scale_free_penalty_raise():
     with pytest.raises(TypeError, match=r"Box bounds raw weights.*raw_penalty=1"):
         fiol.Learner(fiol.FIOL(fiol.Squared(), fiol.Box(L1, -1.0, 1.0)))
 
 
-def test_files_from_before_have_raw_penalties():
+def test_old_files_load_with_raw_penalties():
     said = component_json.to_json(fiol.ScaleFree(fiol.AdaGrad(0.3)))
     assert component_json.from_json(said) == fiol.ScaleFree(fiol.AdaGrad(0.3))
     del said["fields"]["raw_penalty"]
     assert component_json.from_json(said) == fiol.ScaleFree(fiol.AdaGrad(0.3), raw_penalty=1)
 
 
-def test_a_ledger_measures_penalties_in_units():
+def test_ledger_measures_penalties_in_feature_units():
     from fiol.regret import Ledger
 
     X, y, weight = rows(n=30)

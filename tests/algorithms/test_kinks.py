@@ -1,4 +1,4 @@
-"""Exact steps land on the kinks of losses: the last digit of a score chooses nothing there."""
+"""Exact steps that end at kinks of losses do not depend on the last digit of a score."""
 
 import random
 from typing import ClassVar
@@ -106,7 +106,7 @@ def result(update, X, y):
 
 
 @pytest.mark.parametrize("loss", [*KINKED, *SMOOTH], ids=repr)
-def test_the_order_of_features_does_not_matter(loss):
+def test_steps_at_kinks_do_not_depend_on_feature_order(loss):
     rules, names = list(updates(loss)), targets_of(loss)
     if loss == fiol.Poisson():  # whose explicit steps know no bounds
         rules = [update for update in rules if update.loss_step.solves]
@@ -128,7 +128,7 @@ def test_the_order_of_features_does_not_matter(loss):
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("loss", [loss for loss in KINKED if loss != fiol.CrammerSinger()], ids=repr)
-def test_a_row_learned_twice_counts_once(loss, dtype):
+def test_second_step_on_a_row_at_its_kink_changes_nothing(loss, dtype):
     """The first step of a row is long enough to reach the kink; there the derivative that counts is 0."""
     x = np.array([[0.7, 3.0, 0.1, 0.3]])
     for y in targets_of(loss):
@@ -141,7 +141,7 @@ def test_a_row_learned_twice_counts_once(loss, dtype):
 
 
 @pytest.mark.parametrize("kind", ["FIOLRegressor", "FIOLClassifier"])
-def test_the_shuffle_check_of_river(kind, monkeypatch):
+def test_kinked_losses_pass_rivers_shuffle_check(kind, monkeypatch):
     from river.checks.common import check_shuffle_features_no_impact
 
     from fiol import river
@@ -158,7 +158,7 @@ def test_the_shuffle_check_of_river(kind, monkeypatch):
         check_shuffle_features_no_impact(getattr(river, kind)(names[seed % len(names)]), rows)
 
 
-def test_near_is_not_on_a_kink():
+def test_step_near_a_kink_uses_the_full_derivative():
     """A ten-thousandth away from it, a row counts in full; at the kink, of all derivatives there the least one."""
     for loss, y, kink, low, high in (
         (fiol.Absolute(), 2.0, 2.0, -1.0, 1.0),
@@ -172,7 +172,7 @@ def test_near_is_not_on_a_kink():
     assert fiol.Logistic().least_grad(0.5, 1e-6, 1.0) == fiol.Logistic().grad(0.5, 1.0)
 
 
-def test_classes_as_high_as_each_other_share_an_explicit_step():
+def test_explicit_step_is_shared_by_tied_classes():
     learner = fiol.Learner(fiol.SGD(fiol.CrammerSinger(), step_size=FIXED), classes=["a", "b", "c"], compiled=False)
     learner.learn([[1.0]], ["a"])
     np.testing.assert_allclose(learner.weights[:, 0], [0.5, -0.25, -0.25])

@@ -1,4 +1,4 @@
-"""Lazy weights are what a loop over all features in every round makes of them."""
+"""Lazy updates match a loop over all features in every round."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_lazy_is_eager(way):
+def test_lazy_updates_match_eager_loop(way):
     @settings(max_examples=30)
     @given(seeds)
     def run(seed):
@@ -181,8 +181,8 @@ def test_lazy_is_eager(way):
 
 @settings(max_examples=100)
 @given(seeds)
-def test_whatever_is_chosen_is_eager(seed):
-    """All switches, penalties, steps and geometries at random: being lazy is never a guess."""
+def test_lazy_updates_of_random_switches_match_eager_loop(seed):
+    """All switches, penalties, steps and geometries at random."""
     draws = Draws(seed)
     kind = draws.pick("Euclidean", "DiagonalMetric", "Mahalanobis", "Entropy", "SignedEntropy")
     update, (_, _, average), _ = switched(draws, kind, "implicit")
@@ -233,7 +233,7 @@ def documented_as_lazy(update, average):
 
 @settings(max_examples=100)
 @given(seeds)
-def test_eager_exactly_where_documented(seed):
+def test_eager_update_is_used_only_where_documented(seed):
     draws = Draws(seed)
     update, (_, _, average), _ = switched(draws, draws.pick("Euclidean", "DiagonalMetric", "Entropy", "SignedEntropy"))
     lazy_update = make_plan(update, average).lazy_update
@@ -261,7 +261,7 @@ FACTORS = {
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("factor", FACTORS)
-def test_renormalisation(factor, average):
+def test_common_scale_is_renormalized_before_underflow(factor, average):
     """The common factor of all weights vanishes, at once or by and by. Small weights are compared in their own size."""
     preset, penalty, step = FACTORS[factor]
     draws, loss = Draws(1), fiol.Squared()
@@ -301,7 +301,7 @@ def replay(regularizer, w, step, n, i):
 
 @settings(max_examples=100)
 @given(regularizers(2), st.one_of(st.just(0.0), signed(-3, 3)), magnitudes(-18, 12), st.integers(0, 40))
-def test_catch_up_and_its_sum_are_loops(regularizer, w, step, n):
+def test_catch_up_and_its_sum_match_a_loop_over_rounds(regularizer, w, step, n):
     for i in range(2):
         weights = replay(regularizer, w, step, n, i)
         last, total = float(weights[-1]) if n else w, float(mp.fsum(weights))
@@ -329,8 +329,8 @@ def test_power_sums_are_exact(n, total):
 
 @settings(max_examples=80)
 @given(seeds)
-def test_features_may_appear_at_any_time(seed):
-    """A learner that grows gives what one gives that knew all features, also for those it has never seen."""
+def test_growing_learner_matches_one_that_knew_all_features(seed):
+    """Also for features that the growing learner has not seen."""
     draws = Draws(seed)
     update, (stream, _, average), _ = switched(draws, draws.pick("Euclidean", "Entropy", "SignedEntropy"), "implicit")
     d, options = stream.x.shape[1], {"intercept": False, "average": average, "compiled": False}
@@ -514,8 +514,8 @@ def test_lazy_updates_that_claim_exactness_match_eager_loop(every):
     assert len(seen) > 100, words
 
 
-def test_a_wrong_claim_would_be_noticed():
-    """Of an l1 penalty without replay, the test above says so."""
+def test_false_claim_of_exactness_is_detected():
+    """The test above fails for an l1 penalty without replay."""
     update = fiol.FIOL(fiol.Squared(), fiol.L1(0.0531), fiol.Constant(0.4871))
     plan = make_plan(update).replace(lazy_update=module.NothingDeferred())
     with pytest.raises(AssertionError):
@@ -543,7 +543,7 @@ def test_table_of_module_names_every_lazy_update():
     assert costs == sorted(costs), "the table goes from cheap to dear"
 
 
-def test_features_to_come_are_settled_too():
+def test_settle_covers_features_that_are_not_seen_yet():
     """Where a weight starts above 0, it shrinks before its feature is ever seen."""
     update = fiol.FIOL(fiol.Squared(), fiol.L1(0.2), fiol.Constant(0.3), fiol.Entropy())
     learner = fiol.Learner(update, compiled=False)

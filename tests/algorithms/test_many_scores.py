@@ -1,4 +1,4 @@
-"""Updates of many scores: what a slow loop over all weights in every round makes of every preset."""
+"""Updates of many scores match a loop over all weights, for every preset."""
 
 import numpy as np
 import pytest
@@ -176,7 +176,7 @@ def read(engine, averaged=False):
 
 
 @pytest.mark.parametrize("update", ALL, ids=repr)
-def test_every_preset_does_what_a_slow_loop_does(update):
+def test_presets_with_many_scores_match_eager_loop(update):
     X, y, weight = (part[:25] for part in stream())
     scores, W, mean = play(update, X, y, weight)
     for average in (False, True):
@@ -194,7 +194,7 @@ def test_every_preset_does_what_a_slow_loop_does(update):
 
 
 @pytest.mark.parametrize("update", ALL[: len(ALL) // 2], ids=repr)
-def test_lazy_is_eager_through_pauses_growth_copies_and_settling(update):
+def test_lazy_many_scores_match_eager_loop_across_growth_copies_and_settling(update):
     X, y, weight = stream(1)
     X[:10, 3:] = 0.0
     fixed = isinstance(update.regularizer.strengths()[1], np.ndarray)
@@ -210,7 +210,7 @@ def test_lazy_is_eager_through_pauses_growth_copies_and_settling(update):
 
 
 @pytest.mark.parametrize("update", [fiol.FIOL(fiol.Softmax(), RIDGE), fiol.COMID(fiol.CrammerSinger(), L1, ADAGRAD)])
-def test_single_precision_is_near_double(update):
+def test_float32_scores_are_near_float64(update):
     X, y, weight = stream()
     double, single = (engine_of(update, dtype=dtype) for dtype in (np.float64, np.float32))
     np.testing.assert_allclose(
@@ -220,7 +220,7 @@ def test_single_precision_is_near_double(update):
 
 
 @pytest.mark.parametrize("update", [fiol.FIOL(fiol.Softmax(), RIDGE), fiol.FTRLProximal(fiol.CrammerSinger(), NET)])
-def test_compiled_is_interpreted(update):
+def test_compiled_many_scores_match_interpreter(update):
     X, y, weight = stream()
     ours, plain = (engine_of(update, compiled=compiled) for compiled in (True, False))
     a, b = (engine.learn(to_chunk(X), y, weight) for engine in (ours, plain))
@@ -228,7 +228,7 @@ def test_compiled_is_interpreted(update):
     np.testing.assert_allclose(read(ours), read(plain), rtol=1e-10, atol=1e-12)
 
 
-def test_arrays_select_and_averages_of_engines():
+def test_engine_arrays_select_and_averages():
     X, y, weight = stream()
     a, b = (engine_of(fiol.FIOL(fiol.Softmax(), RIDGE)) for _ in range(2))
     a.learn(to_chunk(X[:20]), y[:20], weight[:20])
@@ -246,7 +246,7 @@ def test_arrays_select_and_averages_of_engines():
 
 
 @pytest.mark.parametrize("update", [fiol.FIOL(fiol.Softmax(), RIDGE, ROOT), fiol.RDA(fiol.CrammerSinger(), L1)])
-def test_new_scores_start_as_before_the_first_round(update):
+def test_added_scores_start_at_the_initial_state(update):
     X, y, weight = stream()
     engine = engine_of(update, average=True, scores=2)
     engine.learn(to_chunk(X[y < 2]), y[y < 2], weight[y < 2])
@@ -258,7 +258,7 @@ def test_new_scores_start_as_before_the_first_round(update):
     assert np.isfinite(engine.learn(to_chunk(X), y, weight)).all()
 
 
-def test_what_makes_no_sense_is_refused():
+def test_unsupported_many_score_updates_raise():
     joint = fiol.Softmax()
     for update, message in (
         (fiol.FIOL(joint, L1), r"Softmax goes with Ridge\(lam\) .* not L1\(lam=0\.02\).*: use LinearizedLoss\(\)"),

@@ -1,4 +1,4 @@
-"""Steps divided by the length of their row: what they are, and that units do not matter."""
+"""Normalized steps: their formula, and invariance to feature units."""
 
 from math import exp
 
@@ -40,7 +40,7 @@ def play(size, free, X, y, weight):
 
 @pytest.mark.parametrize("size", [0.1, 1.0, 30.0])
 @pytest.mark.parametrize("free", [False, True])
-def test_scores_are_those_of_the_formula(size, free):
+def test_normalized_scores_match_formula(size, free):
     X, y, weight = data()
     step_size = fiol.ScaleFree(fiol.Normalized(size)) if free else fiol.Normalized(size)
     learner = fiol.Learner(fiol.FIOL(fiol.Logistic(), step_size=step_size), n_features=4, compiled=False)
@@ -49,7 +49,7 @@ def test_scores_are_those_of_the_formula(size, free):
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("step_size", [fiol.Normalized(0.5), fiol.ScaleFree(fiol.Normalized(0.5))], ids=repr)
-def test_a_row_moves_its_score_by_the_size_whatever_its_length(step_size, intercept):
+def test_normalized_step_moves_the_score_independently_of_row_length(step_size, intercept):
     X, y, _ = data()
     X, y = X[np.any(X != 0.0, axis=1)], 10.0 * y[np.any(X != 0.0, axis=1)]
     learner = fiol.Learner(
@@ -61,7 +61,7 @@ def test_a_row_moves_its_score_by_the_size_whatever_its_length(step_size, interc
         np.testing.assert_allclose(after - before, 0.5 * (target - before) / 1.5, rtol=1e-9)
 
 
-def test_explicit_steps_are_normalised_least_mean_squares():
+def test_explicit_normalized_steps_are_nlms():
     X, y, _ = data()
     learner = fiol.Learner(
         fiol.SGD(fiol.Squared(), step_size=fiol.Normalized(0.3)), n_features=4, intercept=False, compiled=False
@@ -74,7 +74,7 @@ def test_explicit_steps_are_normalised_least_mean_squares():
     np.testing.assert_allclose(learner.weights, w, rtol=1e-9)
 
 
-def test_without_end_they_are_passive_aggressive():
+def test_unbounded_normalized_steps_are_passive_aggressive():
     X, y, _ = data()
     ours = fiol.Learner(fiol.FIOL(fiol.Hinge(), step_size=fiol.Normalized(1e100)), n_features=4, compiled=False)
     theirs = fiol.Learner(fiol.PA(), n_features=4, compiled=False)
@@ -83,7 +83,7 @@ def test_without_end_they_are_passive_aggressive():
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Squared(), fiol.Absolute(), fiol.Poisson()], ids=repr)
-def test_units_do_not_matter(loss, dtype):
+def test_normalized_steps_are_invariant_to_feature_units(loss, dtype):
     X, y, weight = data()
     y = y if isinstance(loss, fiol.Logistic) else np.abs(X[:, 0] + y)
     units = 2.0 ** np.array([0, 9, -11, 4])
@@ -97,7 +97,7 @@ def test_units_do_not_matter(loss, dtype):
         np.testing.assert_array_equal(three.learn(X, 1024.0 * y, weight), 1024.0 * scores)
 
 
-def test_what_one_learner_has_seen_is_kept_in_a_merge():
+def test_merge_keeps_statistics_that_one_learner_has():
     X, y, _ = data()
     X[:30, 0] = X[30:, 1] = 0.0
     update = fiol.FIOL(fiol.Logistic(), step_size=FREE)
@@ -111,7 +111,7 @@ def test_what_one_learner_has_seen_is_kept_in_a_merge():
     assert lengths[0][0] == lengths[1][1] == 0.0
 
 
-def test_sizes_out_of_range_are_refused():
+def test_normalized_size_out_of_range_raises():
     for size in (0.0, -1.0, 1e101, np.inf):
         with pytest.raises(ValueError, match=r"Normalized\.size must be greater than 0 and at most 1e\+100"):
             fiol.Normalized(size)

@@ -1,4 +1,4 @@
-"""Every algorithm against Table 1 by the book, and against those who published or implemented it first."""
+"""Presets match Table 1, published algorithms and other implementations."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("row", TABLE)
-def test_rows_of_table_1(row):
+def test_presets_match_rows_of_table_1(row):
     preset, oracle = TABLE[row]
 
     def case(draws):
@@ -105,7 +105,7 @@ def test_rows_of_table_1(row):
     compare(100, case)
 
 
-def test_implicit_online_learning():
+def test_implicit_online_learning_matches_reference():
     def case(draws):
         loss, d, intercept, average = draws.start()
         step, stream = draws.step_size(), draws.stream(loss, d)
@@ -116,7 +116,7 @@ def test_implicit_online_learning():
 
 
 @pytest.mark.parametrize("row", ["PA", "PA1", "PA2"])
-def test_passive_aggressive(row):
+def test_passive_aggressive_matches_reference(row):
     def case(draws):
         d, intercept, c = draws.pick(1, 2, 3, 5), draws.pick(False, True), float(draws.size())
         plain, squared = (
@@ -139,7 +139,7 @@ def test_passive_aggressive(row):
 
 
 @pytest.mark.parametrize("kind", GEOMETRIES)
-def test_all_switches_in_all_geometries(kind):
+def test_all_switches_match_reference_in_all_geometries(kind):
     def case(draws):
         update, stream, oracle = switched(draws, kind)
         return assert_same(oracle, partial(learned, update, *stream))
@@ -147,7 +147,7 @@ def test_all_switches_in_all_geometries(kind):
     compare(100, case, decided=0.6)
 
 
-def test_all_solvers_give_the_same():
+def test_all_solvers_give_the_same_weights():
     def case(draws):
         update, stream, oracle = switched(draws, draws.pick("Euclidean", "DiagonalMetric", "Entropy"), "implicit")
         seen, working = update.regularizer_step.seen(update.regularizer), update.geometry.working()
@@ -185,7 +185,7 @@ def sklearn_passive_aggressive(x, y, c, kind, classify):
 
 @pytest.mark.parametrize("classify", [True, False])
 @pytest.mark.parametrize(("preset", "kind", "c"), [("PA", "pa1", 1e100), ("PA1", "pa1", 0.1), ("PA2", "pa2", 0.1)])
-def test_passive_aggressive_as_in_scikit_learn(preset, kind, c, classify):
+def test_passive_aggressive_matches_scikit_learn(preset, kind, c, classify):
     x, y, _ = rows(1)
     y = np.sign(y) if classify else y
     losses = {
@@ -213,7 +213,7 @@ def test_passive_aggressive_as_in_scikit_learn(preset, kind, c, classify):
         ("epsilon_insensitive", fiol.EpsilonInsensitive(0.5), 1.0),
     ],
 )
-def test_stochastic_gradient_descent_as_in_scikit_learn(theirs, loss, factor, lam, power, average):
+def test_sgd_matches_scikit_learn(theirs, loss, factor, lam, power, average):
     """On dense rows, where its intercept moves like ours."""
     x, y, weight = rows(2)
     classify = isinstance(loss, fiol.Binary)
@@ -236,7 +236,7 @@ def test_stochastic_gradient_descent_as_in_scikit_learn(theirs, loss, factor, la
     np.testing.assert_allclose(intercept, model.intercept_[0], rtol=1e-11)
 
 
-def test_ftrl_proximal_as_published():
+def test_ftrl_proximal_matches_published_algorithm():
     """McMahan et al., "Ad click prediction: a view from the trenches", 2013, Algorithm 1."""
     x, y, _ = rows(3)
     alpha, beta, lam1, lam2 = 0.3, 0.7, 0.5, 0.2
@@ -254,7 +254,7 @@ def test_ftrl_proximal_as_published():
     np.testing.assert_allclose(found, scores, rtol=1e-11, atol=1e-14)
 
 
-def test_dual_averaging_as_published():
+def test_dual_averaging_matches_published_algorithm():
     """Xiao, "Dual averaging methods for regularized stochastic learning", 2010: l1-RDA with beta_t = gamma sqrt(t)."""
     x, y, _ = rows(4)
     gamma, lam, total, w, scores = 5.0, 0.2, np.zeros(6), np.zeros(6), []
@@ -315,7 +315,7 @@ def well_conditioned(oracle):
 
 
 @pytest.mark.parametrize("k", range(COMPILED))
-def test_compiled_code_computes_the_same(k):
+def test_compiled_presets_match_interpreter(k):
     update, stream = covering(COMPILED)[k]
     for a, b in zip(learned(update, *stream, compiled=True), learned(update, *stream), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=0.0)
@@ -331,7 +331,7 @@ def small_stream(name):
     return x[order], np.where(y[order] % 2 == 1, 1.0, -1.0)
 
 
-def test_stacked_is_better_than_every_member():
+def test_stacked_beats_every_member():
     learner = fiol.Learner(fiol.Stacked(fiol.Logistic()))
     x, y = small_stream("breast_cancer")
     scores = learner.learn(x, y)
@@ -341,7 +341,7 @@ def test_stacked_is_better_than_every_member():
     assert min(losses) < 0.7 * np.median(losses)  # it matters which, and nobody had to know
 
 
-def test_stacked_is_near_the_best_member_where_it_is_not_better():
+def test_stacked_is_close_to_its_best_member():
     learner = fiol.Learner(fiol.Stacked(fiol.Logistic()))
     learner.learn(*small_stream("digits"))
     losses = sorted(member.loss for member in learner.members)
@@ -349,7 +349,7 @@ def test_stacked_is_near_the_best_member_where_it_is_not_better():
 
 
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Hinge(), fiol.Poisson(), fiol.Softmax()], ids=repr)
-def test_stacked_has_the_loss_and_the_penalty_one_gave(loss):
+def test_stacked_keeps_the_given_loss_and_penalty(loss):
     ensemble = fiol.Stacked(loss, fiol.Ridge(0.01))
     assert {member.loss for member in ensemble.members} == {loss}
     assert {member.regularizer for member in ensemble.members} == {fiol.Ridge(0.01)}

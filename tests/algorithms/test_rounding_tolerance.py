@@ -21,8 +21,8 @@ def tolerance(loss, w, x, y, own=0.0, z=None, per_feature=True, solves=True):
     return interpreted(tolerance_of_score)(plan, x, w, z, own, y)
 
 
-def test_only_a_kink_that_is_near_leaves_a_doubt():
-    """One that is met leaves none: the derivative is the least one already."""
+def test_tolerance_is_positive_only_near_a_kink():
+    """Exactly at a kink the tolerance is 0, because the least derivative is used already."""
     x, w = np.array([2.0, 1.0]), np.array([25.0, 50.0])
     assert tolerance(fiol.Absolute(), w, x, 100.05) == LAST_DIGITS * 100.0
     assert tolerance(fiol.Absolute(), w, x, 101.0) == tolerance(fiol.Absolute(), w, x, 100.0) == 0.0
@@ -31,7 +31,7 @@ def test_only_a_kink_that_is_near_leaves_a_doubt():
     assert tolerance(fiol.Absolute(), w, x, 100.05, per_feature=False, solves=False) == LAST_DIGITS * 100.0
 
 
-def test_terms_that_cancel_count_with_their_sizes_up_to_what_is_near():
+def test_tolerance_grows_with_canceling_terms():
     x, w = np.array([1.0, -1.0]), np.array([64.0, 62.0])
     assert tolerance(fiol.Absolute(), w, x, 2.001) == LAST_DIGITS * 126.0
     assert tolerance(fiol.Absolute(), w, x, 5.001, own=3.0) == LAST_DIGITS * 129.0
@@ -41,6 +41,6 @@ def test_terms_that_cancel_count_with_their_sizes_up_to_what_is_near():
 
 
 @pytest.mark.parametrize(("scores", "size"), [([0.1, -0.2, 0.0], 1.0), ([0.1, -7.0, 3.0], 7.0)])
-def test_scores_of_many_classes_are_as_large_as_the_largest(scores, size):
+def test_tolerance_of_many_scores_uses_the_largest_score(scores, size):
     z = np.array(scores)
     assert tolerance(fiol.CrammerSinger(), np.zeros((2, 3)), np.ones(2), 1, z=z) == LAST_DIGITS * size

@@ -99,7 +99,7 @@ LEFT_OUT = (
     "tests/cli",
     "tests/test_contract",
     "tests/test_examples",
-    "tests/test_first_words",
+    "tests/test_newcomer_errors",
     "tests/test_plots",
     "README",
     "docs",

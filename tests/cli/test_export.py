@@ -1,4 +1,4 @@
-"""`fiol export`, `import` and `convert` on files, as a user has them."""
+"""`fiol export`, `import` and `convert` on files."""
 
 import json
 import pickle
@@ -43,7 +43,7 @@ def bought(tmp_path):
     return tmp_path
 
 
-def test_every_form_scores_as_predict_does(bought):
+def test_exported_models_score_as_predict_does(bought):
     model, data = bought / "m.fiol", bought / "bought.csv"
     scores = [float(line) for line in invoke("predict", model, data, "--scores").output.splitlines()[1:]]
     frame = pd.read_csv(data)
@@ -81,7 +81,7 @@ def test_every_form_scores_as_predict_does(bought):
     np.testing.assert_allclose(again, scores, rtol=1e-12)
 
 
-def test_what_is_refused_leaves_all_as_it_was(bought):
+def test_rejected_export_leaves_files_unchanged(bought):
     model = bought / "m.fiol"
     assert "name a file" in invoke("export", model, "--to", "onnx", code=2).output
     (bought / "there.json").write_text("mine")
@@ -118,7 +118,7 @@ def learned(*files, **given):
     return learner
 
 
-def test_features_of_columns_as_svmlight_and_vw(tmp_path):
+def test_convert_columns_to_svmlight_and_vw(tmp_path):
     (tmp_path / "a.csv").write_text(CSV.replace("yes", "1").replace("no", "0"), encoding="utf-8")
     aside = ["--target", 'bought "it"']
     first = learned(tmp_path / "a.csv", target='bought "it"')
@@ -156,7 +156,7 @@ def test_convert_keeps_target_weight_and_tag_or_refuses(tmp_path):
         )
 
 
-def test_a_format_nobody_writes():
+def test_convert_to_unsupported_format_is_rejected():
     with pytest.raises(ValueError, match="must be one of svmlight"):
         Conversion(None, [], "arrow")
 

@@ -1,4 +1,4 @@
-"""Models of `fiol train` that are loaded in Python and given frames."""
+"""Models of `fiol train`, loaded in Python, predict and learn from frames."""
 
 import copy
 import csv
@@ -76,7 +76,7 @@ def probabilities(model, X):
     ],
     ids=["plain", "pairs", "bits", "max_features", "column", "tag"],
 )
-def test_one_row_frames_are_predicted_as_all_rows_at_once(table, tmp_path, options):
+def test_one_row_frames_match_prediction_of_all_rows(table, tmp_path, options):
     path, frame = table
     model = tmp_path / "table.fiol"
     invoke("train", path, "--target", "bought", *SINGLE, *options, "-o", model)
@@ -111,7 +111,7 @@ def test_dicts_are_predicted_as_rows_of_the_file(table, tmp_path, options):
     assert [learner.snapshot().predict([row])[0] for row in rows[:3]] == learner.predict(frame).tolist()[:3]
 
 
-def test_one_row_frames_with_several_classes(table, tmp_path):
+def test_one_row_frames_of_several_classes_match_prediction_of_all_rows(table, tmp_path):
     path, frame = table
     model = tmp_path / "table.fiol"
     frame = frame.assign(bought=["low", "mid", "high", "mid"] * (ROWS // 4))
@@ -124,7 +124,7 @@ def test_one_row_frames_with_several_classes(table, tmp_path):
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
-def test_frames_for_models_of_other_formats(table, tmp_path, ending):
+def test_models_of_other_formats_predict_frames(table, tmp_path, ending):
     path, frame = table
     path = path.with_suffix(f".{ending}")
     if ending == "parquet":
@@ -143,7 +143,7 @@ def test_frames_for_models_of_other_formats(table, tmp_path, ending):
     assert np.concatenate([probabilities(learner, frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
 
 
-def test_frames_with_other_columns_are_refused(table, tmp_path):
+def test_frames_with_other_columns_raise(table, tmp_path):
     path, frame = table
     invoke("train", path, "--target", "bought", *SINGLE, "-o", tmp_path / "table.fiol")
     learner = fiol.load(tmp_path / "table.fiol")
@@ -155,7 +155,7 @@ def test_frames_with_other_columns_are_refused(table, tmp_path):
         learner.predict(frame.assign(age="old"))
 
 
-def test_model_learns_from_frames_as_from_the_file(table, tmp_path):
+def test_model_learns_from_frames_as_from_its_file(table, tmp_path):
     path, frame = table
     model = tmp_path / "table.fiol"
     train = ["train", path, "--target", "bought", *SINGLE, "-o", model, "--force"]
@@ -168,7 +168,7 @@ def test_model_learns_from_frames_as_from_the_file(table, tmp_path):
     assert learner.weights.tobytes() == fiol.load(model).weights.tobytes()
 
 
-def test_file_holds_the_coding_once(table, tmp_path):
+def test_model_file_stores_the_encoding_once(table, tmp_path):
     path, frame = table
     model, again = tmp_path / "table.fiol", tmp_path / "again.fiol"
     invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
@@ -188,7 +188,7 @@ def test_file_holds_the_coding_once(table, tmp_path):
 
 
 @pytest.mark.parametrize("state", [True, False])
-def test_json_keeps_the_coding(table, tmp_path, state):
+def test_json_export_keeps_the_encoding(table, tmp_path, state):
     path, frame = table
     model = tmp_path / "table.fiol"
     invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
@@ -200,7 +200,7 @@ def test_json_keeps_the_coding(table, tmp_path, state):
     np.testing.assert_allclose(again.predict(frame.iloc[[0]]), probabilities(learner, frame)[:1], rtol=1e-12)
 
 
-def test_reading_of_a_model_that_names_no_columns_is_left_alone(tmp_path):
+def test_reader_config_without_columns_is_unchanged(tmp_path):
     frame, path = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), tmp_path / "model.fiol"
     coding = fiol.TableEncoding.infer(frame)
     for meta in ({"reading": "a book"}, {"reading": {"coding": "utf-8"}}, {"reading": {"format": "csv"}}):
@@ -217,7 +217,7 @@ def test_reading_of_a_model_that_names_no_columns_is_left_alone(tmp_path):
     assert fiol.load(path).predict(frame).tolist() == plain.predict(frame).tolist()
 
 
-def test_unknown_coding_is_refused(table, tmp_path):
+def test_unknown_encoding_is_rejected(table, tmp_path):
     path, _ = table
     model = tmp_path / "table.fiol"
     invoke("train", path, "--target", "bought", *SINGLE, "-o", model)

@@ -1,4 +1,4 @@
-"""The command line: what it says, writes and returns. The experiments themselves are made up here."""
+"""The command line: output, files and exit codes, with made-up experiments."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def invoke(*arguments):
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], ["reproduce", "all", "--help"], ["train", "--help"], ["info"]]
 )
-def test_help_loads_nothing_heavy(arguments):
+def test_help_loads_no_heavy_modules(arguments):
     command = [sys.executable, "-c", LOADED, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     code, *loaded = done.stdout.split()
@@ -79,14 +79,14 @@ def test_help_loads_nothing_heavy(arguments):
 
 
 @pytest.mark.parametrize("module", ["fiol", "fiol.cli"])
-def test_the_command_as_a_module(module):
+def test_command_runs_as_a_module(module):
     command = [sys.executable, "-W", "error", "-m", module, "reproduce", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"Usage: python -m {module} reproduce")
     assert "table3" in done.stdout
 
 
-def test_dir_names_what_is_loaded_when_asked_for():
+def test_dir_lists_lazily_loaded_names():
     command = [sys.executable, "-c", "import fiol, sys; print(*dir(fiol), 'sklearn' in sys.modules)"]
     *names, loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert {*fiol.__all__, "__version__"} <= set(names)
@@ -94,7 +94,7 @@ def test_dir_names_what_is_loaded_when_asked_for():
     assert loaded == "False"
 
 
-def test_help_names_everything():
+def test_help_lists_all_commands_and_options():
     assert fiol.__version__ in invoke("--version").output
     text = invoke("reproduce", "--help").output
     assert all(name in text for name in NAMES)
@@ -103,7 +103,7 @@ def test_help_names_everything():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_reproduce_writes_and_prints(asked, tmp_path, name):
+def test_reproduce_writes_files_and_prints_results(asked, tmp_path, name):
     done = invoke("reproduce", name, "--quick", "--seed", 3, "--workers", 1, "--out", tmp_path / "new" / "folder")
     assert done.exit_code == 0, done.output
     names = list(EXPERIMENTS) if name == "all" else [name]
@@ -118,7 +118,7 @@ def test_reproduce_writes_and_prints(asked, tmp_path, name):
     assert all(f'id="{n}"' in page for n in names)
 
 
-def test_interrupted_keeps_what_is_done(asked, tmp_path):
+def test_interrupted_reproduce_keeps_partial_results(asked, tmp_path):
     asked[1]["stability"] = 2
     done = invoke("reproduce", "all", "--out", tmp_path)
     assert done.exit_code == 130
@@ -139,20 +139,20 @@ def test_interrupted_keeps_what_is_done(asked, tmp_path):
         ("--workers", "0", "--workers"),
     ],
 )
-def test_wrong_values_are_refused(asked, option, value, message):
+def test_reproduce_rejects_wrong_option_values(asked, option, value, message):
     done = invoke("reproduce", "table3", option, value)
     assert done.exit_code == 2
     assert message in done.output
     assert not asked[0]
 
 
-def test_unknown_experiment_is_refused():
+def test_unknown_experiment_is_rejected():
     done = invoke("reproduce", "table4")
     assert done.exit_code == 2
     assert "table4" in done.output
 
 
-def test_a_folder_that_cannot_be_written_is_refused(asked, tmp_path):
+def test_unwritable_folder_is_rejected(asked, tmp_path):
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "below"):
         done = invoke("reproduce", "table3", "--out", out)
@@ -161,14 +161,14 @@ def test_a_folder_that_cannot_be_written_is_refused(asked, tmp_path):
     assert not asked[0]
 
 
-def test_what_is_missing_is_named(asked, tmp_path, monkeypatch):
+def test_missing_library_is_named(asked, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = invoke("reproduce", "table3", "--out", tmp_path)
     assert done.exit_code == 1
     assert 'pip install "fiol[reproduce]"' in done.output
 
 
-def test_on_a_terminal_there_is_a_bar(asked, tmp_path, monkeypatch, capsys):
+def test_progress_bar_on_a_terminal(asked, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     assert show("table3", MadeUp("table3")) is False
     assert "100%" in capsys.readouterr().err
@@ -176,7 +176,7 @@ def test_on_a_terminal_there_is_a_bar(asked, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
 @pytest.mark.parametrize("quick", [True, False])
-def test_every_experiment_is_made(name, quick):
+def test_all_experiments_are_constructed(name, quick):
     experiment = experiments.make_experiment(name, quick, 0.5, 7, 2)
     assert experiment.name == name
     assert experiment.settings.seed == 7
@@ -186,7 +186,7 @@ def test_every_experiment_is_made(name, quick):
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-def test_ctrl_c_in_a_process_of_its_own(tmp_path):
+def test_ctrl_c_writes_partial_results(tmp_path):
     code = (  # shells let jobs in the background ignore SIGINT, and children inherit that
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "sys.argv[0] = 'fiol'; from fiol.cli import main; main()"
@@ -210,7 +210,7 @@ def test_ctrl_c_in_a_process_of_its_own(tmp_path):
     assert "Cut short" in out
 
 
-def test_warmup_says_what_it_compiled_and_where(monkeypatch):
+def test_warmup_prints_times_and_folder(monkeypatch):
     monkeypatch.setattr("fiol.warmup.warm_up", lambda make: (make() and 1.25, "a/folder"))
     done = CliRunner().invoke(cli.main, ["warmup", "--loss", "hinge", "--penalty", "l1", "--penalty", "none"])
     assert done.output.splitlines() == [
@@ -221,7 +221,7 @@ def test_warmup_says_what_it_compiled_and_where(monkeypatch):
 
 
 @pytest.mark.parametrize("words", [["--loss", "hingee"], ["--penalty", "l3"], ["--model", "nowhere.fiol"]])
-def test_warmup_names_what_it_does_not_know(words):
+def test_warmup_names_unknown_options(words):
     done = CliRunner().invoke(cli.main, ["warmup", *words])
     assert done.exit_code == 2
     assert words[1] in done.output

@@ -1,4 +1,4 @@
-"""`fiol train`, `predict`, `evaluate` and `inspect` on files, as a user has them."""
+"""`fiol train`, `predict`, `evaluate` and `inspect` on files."""
 
 import csv
 import io
@@ -53,7 +53,7 @@ def two(tmp_path):
     return tmp_path / "two.svm", X, y
 
 
-def test_from_a_file_to_a_model_to_predictions(two, tmp_path):
+def test_train_predict_and_evaluate(two, tmp_path):
     path, X, y = two
     model = tmp_path / "two.fiol"
     told = invoke("train", path, "-o", model).output
@@ -98,7 +98,7 @@ def test_from_a_file_to_a_model_to_predictions(two, tmp_path):
     assert len(facts["members"]) == 7
 
 
-def test_numbers_and_classes(tmp_path):
+def test_train_on_numbers_and_classes(tmp_path):
     X, z, draw = make_data()
     dump_svmlight_file(X, (z + draw.normal(size=200)).round(2), str(tmp_path / "numbers.svm"), zero_based=False)
     dump_svmlight_file(X, np.digitize(z, [-1.0, 1.0]) + 3, str(tmp_path / "classes.svm"), zero_based=False)
@@ -155,7 +155,7 @@ def test_options_reach_the_learner(two, tmp_path):
         (["-o", "nowhere/two.fiol"], "folder"),
     ],
 )
-def test_options_that_are_refused(two, tmp_path, options, words):
+def test_invalid_options_are_rejected(two, tmp_path, options, words):
     path, _, _ = two
     done = invoke("train", path, *([] if "-o" in options else ["-o", tmp_path / "new.fiol"]), *options, code=2)
     assert words in done.output
@@ -163,7 +163,7 @@ def test_options_that_are_refused(two, tmp_path, options, words):
     assert sorted(os.listdir(tmp_path)) == ["two.svm"]
 
 
-def test_data_and_models_that_are_refused(two, tmp_path):
+def test_invalid_data_and_models_are_rejected(two, tmp_path):
     path, _, _ = two
     bad, model = tmp_path / "bad.svm", tmp_path / "bad.fiol"
     bad.write_text(path.read_text() + "1 x:1\n0 1:2\n")
@@ -197,7 +197,7 @@ def test_data_and_models_that_are_refused(two, tmp_path):
     assert fiol.load(model).rounds == 200
 
 
-def test_a_disk_that_fills_leaves_no_half_file(two, tmp_path, monkeypatch):
+def test_full_disk_leaves_no_partial_file(two, tmp_path, monkeypatch):
     path, _, _ = two
     model = tmp_path / "two.fiol"
     invoke("train", path, *SINGLE, "-o", model)
@@ -213,7 +213,7 @@ def test_a_disk_that_fills_leaves_no_half_file(two, tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["two.fiol", "two.svm"]
 
 
-def test_standard_input_and_folders(two, tmp_path):
+def test_train_from_standard_input_and_folders(two, tmp_path):
     path, _, _ = two
     lines = path.read_text().splitlines(keepends=True)
     model = tmp_path / "two.fiol"
@@ -234,7 +234,7 @@ def test_standard_input_and_folders(two, tmp_path):
     [[], ["--passes", 3, "--shuffle", 30, "--holdout", 0.2, "--early-stop", 1]],
     ids=["one pass", "early stop"],
 )
-def test_a_checkpoint_goes_on_to_the_same_file(two, tmp_path, monkeypatch, options):
+def test_checkpoint_resumes_to_the_same_file(two, tmp_path, monkeypatch, options):
     path, _, _ = two
     monkeypatch.setattr(loop, "WORK_AT_ONCE", 60)
     whole, broken = tmp_path / "whole.fiol", tmp_path / "broken.fiol"
@@ -269,7 +269,7 @@ def test_a_checkpoint_goes_on_to_the_same_file(two, tmp_path, monkeypatch, optio
     assert "was made with --seed 1, not 2" in done.output
 
 
-def test_a_model_made_with_jobs_loads_and_goes_on_if_it_was_one(two, tmp_path):
+def test_old_model_trained_with_jobs_loads_and_resumes(two, tmp_path):
     """`--jobs` was an option of an earlier version, whose files have it in two places."""
     path, X, _ = two
     model, command = tmp_path / "jobs.fiol", ["train", path, *SINGLE, "--passes", 2]
@@ -287,7 +287,7 @@ def test_a_model_made_with_jobs_loads_and_goes_on_if_it_was_one(two, tmp_path):
     assert "No such option" in invoke(*command, "--jobs", 2, "-o", tmp_path / "none", code=2).output
 
 
-def test_info():
+def test_info_prints_versions():
     found = json.loads(invoke("info", "--json").output)
     assert found["fiol"] == fiol.__version__
     assert found["libraries"]["numpy"] == np.__version__
@@ -297,7 +297,7 @@ def test_info():
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_signals_stop_soon_with_a_checkpoint(tmp_path, number, code):
+def test_signals_stop_training_with_a_checkpoint(tmp_path, number, code):
     X, z, _ = make_data(400)
     path, model = tmp_path / "long.svm", tmp_path / "long.fiol"
     dump_svmlight_file(X, (z > 0).astype(int), str(path), zero_based=False)
@@ -324,7 +324,7 @@ d,27,"Oslo, north",,nothing to say about these dogs at all,no
 """
 
 
-def test_a_table_with_texts_dates_and_holes(tmp_path):
+def test_train_on_text_dates_and_missing_values(tmp_path):
     path, model = tmp_path / "people.csv", tmp_path / "people.fiol"
     path.write_text(TABLE)
     done = invoke("train", path, "-o", model, code=1)
@@ -372,7 +372,7 @@ def test_a_table_with_texts_dates_and_holes(tmp_path):
         assert "Traceback" not in done.output
 
 
-def test_lines_of_vowpal_wabbit_with_tags_and_without_labels(tmp_path):
+def test_train_on_vw_lines_with_tags_and_without_labels(tmp_path):
     path, model = tmp_path / "rows.vw", tmp_path / "rows.fiol"
     path.write_text("1 2.0 'first|a x:2 y |b z\n-1 'second|a y |b z:0.5\n1 |a x\n-1 |b z:2\n")
     invoke("train", path, *SINGLE, "-o", model)
@@ -389,7 +389,7 @@ def test_lines_of_vowpal_wabbit_with_tags_and_without_labels(tmp_path):
     assert [row[0] for row in rows] == ["tag", "one", ""]
 
 
-def test_on_a_terminal_there_are_a_table_and_a_bar(two, tmp_path, monkeypatch, capsys):
+def test_terminal_shows_table_and_progress_bar(two, tmp_path, monkeypatch, capsys):
     path, _, _ = two
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
@@ -404,7 +404,7 @@ def test_on_a_terminal_there_are_a_table_and_a_bar(two, tmp_path, monkeypatch, c
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs pipes")
-def test_a_reader_that_leaves_ends_predictions_quietly(two, tmp_path):
+def test_closed_pipe_ends_predict_quietly(two, tmp_path):
     path, _, _ = two
     invoke("train", path, *SINGLE, "-o", tmp_path / "two.fiol")
     path.write_text(2000 * path.read_text())
@@ -418,7 +418,7 @@ def test_a_reader_that_leaves_ends_predictions_quietly(two, tmp_path):
 
 
 @pytest.mark.filterwarnings("default::RuntimeWarning")
-def test_a_model_that_diverges_is_saved_nevertheless(two, tmp_path):
+def test_diverged_model_is_saved(two, tmp_path):
     path, _, _ = two
     model = tmp_path / "wild.fiol"
     wild = ["--loss", "squared_error", "--algorithm", "SGD", "--step-size", "1e90"]
@@ -432,7 +432,7 @@ def test_a_model_that_diverges_is_saved_nevertheless(two, tmp_path):
     json.loads(invoke("inspect", model, "--json").output)
 
 
-def test_files_without_rows(tmp_path):
+def test_files_without_rows_are_rejected(tmp_path):
     (tmp_path / "empty.svm").write_text("")
     (tmp_path / "comments.svm").write_text("# nothing\n")
     for name in ("empty.svm", "comments.svm"):
@@ -441,7 +441,7 @@ def test_files_without_rows(tmp_path):
         assert "Traceback" not in done.output
 
 
-def test_algorithms_over_step_sizes(two, tmp_path):
+def test_train_accepts_all_algorithms(two, tmp_path):
     path, X, y = two
     page = tmp_path / "page.html"
     options = ["--algorithm", "FIOL", "--algorithm", "SGD", "--steps", "constant", "--step-sizes", "0.1,1e8"]
@@ -485,7 +485,7 @@ def test_algorithms_over_step_sizes(two, tmp_path):
         (("reading", "target"), 7, "target must be the name of a column, got 7"),
     ],
 )
-def test_files_that_say_something_else_about_their_training(two, tmp_path, place, value, says):
+def test_model_with_invalid_training_record_is_rejected(two, tmp_path, place, value, says):
     path, _, _ = two
     model = tmp_path / "two.fiol"
     invoke("train", path, *SINGLE, "-o", model)
@@ -501,7 +501,7 @@ def test_files_that_say_something_else_about_their_training(two, tmp_path, place
 
 
 @pytest.mark.filterwarnings("default::RuntimeWarning")
-def test_a_run_that_diverged_goes_on(two, tmp_path):
+def test_diverged_run_resumes(two, tmp_path):
     path, _, _ = two
     model = tmp_path / "wild.fiol"
     wild = ["train", path, "--loss", "squared_error", "--algorithm", "SGD", "--step-size", "1e90", "-o", model]
@@ -509,7 +509,7 @@ def test_a_run_that_diverged_goes_on(two, tmp_path):
     assert "is finished already" in invoke(*wild, "--resume").output
 
 
-def test_files_that_may_not_grow_leave_nothing_half(tmp_path):
+def test_file_size_limit_leaves_no_partial_file(tmp_path):
     """As on a disk that is full: no file may be larger than some bytes."""
     resource = pytest.importorskip("resource")
     pytest.importorskip("pyarrow")
@@ -540,7 +540,7 @@ def test_files_that_may_not_grow_leave_nothing_half(tmp_path):
 @pytest.mark.parametrize(
     "arguments", [["train", "{}", "--target", "y", "-o"], ["convert", "{}", "--target", "y", "--format", "csv", "-o"]]
 )
-def test_a_folder_that_cannot_be_written_to_is_told_before_the_work(tmp_path, monkeypatch, arguments):
+def test_unwritable_folder_is_reported_before_training(tmp_path, monkeypatch, arguments):
     data = tmp_path / "rows.csv"
     data.write_text("x,y\n1,0\n2,1\n")
 

@@ -1,4 +1,4 @@
-"""`fiol vw`: the table of options, and the commands that come of them."""
+"""`fiol vw`: the translation of Vowpal Wabbit's options, and the commands it runs."""
 
 import csv
 import importlib.util
@@ -76,7 +76,7 @@ def told(text):
 
 
 @pytest.mark.parametrize(("options", "commands"), TABLE.items())
-def test_the_table(options, commands):
+def test_vw_options_are_translated(options, commands):
     assert "; ".join(" ".join(command) for command in told(options).commands) == commands
 
 
@@ -115,12 +115,12 @@ def test_the_table(options, commands):
         "-p p": "standard input",
     }.items(),
 )
-def test_what_has_no_counterpart_is_named(options, reason):
+def test_vw_options_without_counterpart_are_named(options, reason):
     with pytest.raises(VwOptionError, match=reason):
         told(options)
 
 
-def test_what_is_left_out_is_said():
+def test_vw_options_that_are_ignored_are_reported():
     notes = " ".join(told("-d a -l 1 --power_t 0 --cache_file c --save_resume --oaa 3 -q zu").notes)
     for said in ("-l:", "--power_t", "--cache_file", "--save_resume", "softmax", "'z'", "no -f"):
         assert said in notes
@@ -190,7 +190,7 @@ def test_classes_with_names_are_learned_and_predicted(tmp_path, monkeypatch):
     assert [row["label"] for row in rows[:5]] == ["det", "noun", "verb", "det", "noun"]
 
 
-def test_the_commands_are_run(tmp_path, monkeypatch):
+def test_translated_vw_commands_run(tmp_path, monkeypatch):
     interpret_all(monkeypatch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.vw").write_text("1 |user a |item x\n-1 |user b |item x:2\n" * 60)

@@ -129,7 +129,7 @@ def passed_on(values, again):
 
 
 def test_references_of_arguments_are_left_as_they_were():
-    """Numba counts one more while a function has an argument; here whoever calls holds it."""
+    """Numba adds a reference per argument during a call; here the caller holds the only one."""
     values = np.arange(3.0)
     before = sys.getrefcount(values)
     for again in (True, False):

@@ -1,4 +1,4 @@
-"""Compiled code on disk: broken files, full disks, locks of other processes, and the line that says what takes long."""
+"""The disk cache of compiled code: broken files, full disks, locks, and the message about long compilations."""
 
 import errno
 import threading
@@ -33,7 +33,7 @@ def was_read(kernel):
 
 
 @compiling
-def test_a_later_kernel_reads_what_an_earlier_one_wrote_and_no_lock_is_left(folder):
+def test_cached_kernel_is_reused_and_leaves_no_lock(folder):
     first, second = fresh(), fresh()
     assert (first(2.0), was_read(first), second(2.0), was_read(second)) == (4.0, False, 4.0, True)
     assert not list(folder.rglob("*.lock"))
@@ -41,7 +41,7 @@ def test_a_later_kernel_reads_what_an_earlier_one_wrote_and_no_lock_is_left(fold
 
 @compiling
 @pytest.mark.parametrize("ending", ["nbi", "nbc"])
-def test_broken_files_are_one_warning_and_replaced(folder, ending):
+def test_broken_cache_files_warn_once_and_are_replaced(folder, ending):
     fresh()(2.0)
     for _ in range(2):
         (file,) = folder.rglob(f"*.{ending}")
@@ -59,7 +59,7 @@ def test_broken_files_are_one_warning_and_replaced(folder, ending):
 
 
 @compiling
-def test_a_full_disk_is_one_warning(folder, monkeypatch):
+def test_full_disk_warns_once(folder, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -72,7 +72,7 @@ def test_a_full_disk_is_one_warning(folder, monkeypatch):
 @compiling
 @pytest.mark.skipif(cache.fcntl is None, reason="no locks here")
 @pytest.mark.parametrize(("held", "longest"), [(0.4, 60.0), (1.5, 0.2), (0.0, 60.0)], ids=["released", "kept", "stale"])
-def test_who_finds_a_lock_waits_for_it_but_not_for_ever(folder, monkeypatch, held, longest):
+def test_cache_waits_for_a_lock_up_to_the_limit(folder, monkeypatch, held, longest):
     monkeypatch.setattr(cache, "digest", lambda parts: "one")
     monkeypatch.setattr(cache, "LONGEST_WAIT", longest)
     kernel = fresh()
@@ -92,7 +92,7 @@ def test_who_finds_a_lock_waits_for_it_but_not_for_ever(folder, monkeypatch, hel
 
 @compiling
 @pytest.mark.skipif(cache.fcntl is None, reason="no locks here")
-def test_threads_that_meet_at_a_new_kernel_end_their_turns_one_after_the_other(folder, monkeypatch):
+def test_threads_compiling_the_same_kernel_take_turns(folder, monkeypatch):
     unlink = cache.Path.unlink
 
     def slow(self, missing_ok=False):
@@ -110,7 +110,7 @@ def test_threads_that_meet_at_a_new_kernel_end_their_turns_one_after_the_other(f
 
 
 @compiling
-def test_a_lock_is_given_back_when_compiling_fails(folder):
+def test_failed_compilation_releases_the_lock(folder):
     kernel = cache.kernel(lambda x: x.nothing, {})
     with pytest.raises(numba.TypingError):
         kernel(2.0)
@@ -118,7 +118,7 @@ def test_a_lock_is_given_back_when_compiling_fails(folder):
 
 
 @compiling
-def test_the_line_comes_when_it_takes_long_and_not_before(folder, monkeypatch, capsys):
+def test_compile_message_is_printed_only_for_long_compilations(folder, monkeypatch, capsys):
     monkeypatch.setattr(cache, "someone_reads", lambda: True)
     monkeypatch.setattr(cache, "_told", -cache.PAUSE)
     fresh()(2.0)  # in a tenth of a second
@@ -137,7 +137,7 @@ def test_the_line_comes_when_it_takes_long_and_not_before(folder, monkeypatch, c
     [(None, True, "MainProcess", True), ("0", True, "MainProcess", True), ("1", True, "MainProcess", False),
      (None, False, "MainProcess", False), (None, True, "LokyProcess-1", False)],
 )  # fmt: skip
-def test_nobody_reads_in_workers_files_and_where_it_is_switched_off(monkeypatch, quiet, terminal, process, expected):
+def test_compile_message_is_silent_in_workers_files_and_when_disabled(monkeypatch, quiet, terminal, process, expected):
     monkeypatch.delenv("FIOL_QUIET", raising=False)
     monkeypatch.delitem(cache.sys.modules, "ipykernel", raising=False)
     if quiet is not None:

@@ -1,4 +1,4 @@
-"""Compiled code against the interpreter, on combinations in which every pair of parts meets."""
+"""Compiled code matches the interpreter for all pairs of components."""
 
 import dis
 import itertools
@@ -71,7 +71,7 @@ def covering():
 
 
 @pytest.mark.parametrize("parts", covering(), ids=lambda parts: "-".join(type(p).__name__ for p in parts))
-def test_compiled_equals_interpreted(parts):
+def test_compiled_steps_match_interpreter(parts):
     loss, regularizer, geometry, solver = parts
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -91,7 +91,7 @@ def test_compiled_equals_interpreted(parts):
         assert fast.residual <= 1e-9 * (1 + abs(fast.beta) + abs(fast.z))
 
 
-def test_global_names_are_those_of_dis():
+def test_global_names_match_dis():
     """Of all functions of two large modules, the longest of which has numbers of more than a byte."""
     many = {f"name_{k}": k for k in range(300)}
     exec("def long(): return " + " + ".join(many), many)

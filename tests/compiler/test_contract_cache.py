@@ -1,4 +1,4 @@
-"""The cache contract: what compiles again, what does not, in this process and in later ones."""
+"""The cache contract: edits that recompile, and reuse in this and later processes."""
 
 import copy
 import importlib
@@ -148,7 +148,7 @@ report(
 '''
 
 
-def test_a_second_process_compiles_nothing(folder):
+def test_second_process_compiles_nothing(folder):
     first = run(folder, IN_A_SCRIPT, "0.3")
     second = run(folder, IN_A_SCRIPT, "0.7")
     interpreted = run(folder, IN_A_SCRIPT, "0.7", NUMBA_DISABLE_JIT="1")
@@ -164,7 +164,7 @@ def test_a_second_process_compiles_nothing(folder):
     assert first["warnings"] == second["warnings"] == interpreted["warnings"] == []
 
 
-def test_a_numba_with_other_insides_compiles_all_the_same(folder):
+def test_incompatible_numba_still_compiles(folder):
     first, second = (run(folder, BUILT_IN, FIOL_LINKING="0") for _ in range(2))
     assert first["built_in"]["error"] <= 1e-12
     assert (cached(first), cached(second)) == (set(), {"built_in"})
@@ -221,7 +221,7 @@ IN_A_MODULE = (
 )
 
 
-def test_edits_compile_again_wherever_they_are(folder):
+def test_edits_of_components_and_helpers_recompile(folder):
     def write(number, function):
         (folder / "mine.py").write_text(MINE.format(number=number, function=function))
         (folder / "helpers.py").write_text(HELPERS.format(number=number))
@@ -273,7 +273,7 @@ report(**{factor: dict(loss=build(float(factor))) for factor in sys.argv[1:]})
 )
 
 
-def test_code_cached_apart_does_not_mix(folder):
+def test_code_cached_by_two_processes_loads_in_a_third(folder):
     """What two processes compiled, a third one loads side by side."""
     seed = {"PYTHONHASHSEED": "0"}  # or symbols would differ by accident
     alone = run(folder, TWO_OF_A_NAME, "1", **seed), run(folder, TWO_OF_A_NAME, "3", **seed)
@@ -284,7 +284,7 @@ def test_code_cached_apart_does_not_mix(folder):
     assert max(both["1"]["error"], both["3"]["error"]) <= 1e-12
 
 
-def test_without_a_directory_to_write_there_is_one_warning(folder):
+def test_unwritable_cache_folder_warns_once(folder):
     """No permission stops root; a file where a directory would have to be stops everyone."""
     for package in list((folder / "install").rglob("__init__.py")):
         shutil.rmtree(package.parent / "__pycache__", ignore_errors=True)
@@ -300,7 +300,7 @@ def test_without_a_directory_to_write_there_is_one_warning(folder):
 NAMES_A_TYPE = "import fiol.compiler.compiled, json, numba; print(json.dumps(str(numba.typeof(fiol.L1(0.1)))))"
 
 
-def test_an_edit_renames_every_type_if_it_is_of_a_file_that_kernels_call_into(folder):
+def test_edit_of_called_file_renames_all_types(folder):
     install, before = folder / "install" / "fiol", run(folder, NAMES_A_TYPE)
     assert source_digest(SOURCE, compiled.CALLED) == compiled.LAYER
 
@@ -321,7 +321,7 @@ def test_an_edit_renames_every_type_if_it_is_of_a_file_that_kernels_call_into(fo
     assert run(folder, NAMES_A_TYPE) != before
 
 
-def test_without_sources_types_have_a_name(folder):
+def test_types_have_names_without_source_files(folder):
     """The digest of files that are not there is one all the same."""
     assert source_digest(folder, ["nowhere", "nothing.py"]) == source_digest(folder, ["elsewhere"])
     (folder / "nothing.py").touch()
@@ -354,7 +354,7 @@ print(json.dumps([value, plain or not sum(twice.stats.cache_misses.values())]))
 """
 
 
-def test_an_edit_of_a_kernel_in_another_file_compiles_its_callers_again(folder):
+def test_edit_of_called_kernel_recompiles_callers_in_other_files(folder):
     install = folder / "install" / "fiol"
     (install / "calling.py").write_text(CALLER)
 
@@ -368,7 +368,7 @@ def test_an_edit_of_a_kernel_in_another_file_compiles_its_callers_again(folder):
 
 
 @compiling
-def test_kernels_call_kernels_of_their_own_file_or_of_those_that_count():
+def test_kernels_call_only_kernels_that_the_cache_tracks():
     """Numba's cache would not see an edit of any other."""
     root, seen = SOURCE.as_posix() + "/", 0
     for module in all_modules():
@@ -391,7 +391,7 @@ def test_kernels_call_kernels_of_their_own_file_or_of_those_that_count():
 
 
 @compiling
-def test_kernels_that_call_those_beside_them_look_at_all_files_there():
+def test_kernels_that_call_neighbors_track_all_files_of_the_folder():
     files = {file.name for file in (SOURCE / TOGETHER).glob("*.py")}
     modules = [importlib.import_module(f"fiol.readers.loops.{name.removesuffix('.py')}") for name in files]
     kernels = {k for module in modules for k in vars(module).values() if isinstance(k, Kernel)}
@@ -426,7 +426,7 @@ print(json.dumps([value, plain or not sum(twice.stats.cache_misses.values())]))
 """
 
 
-def test_an_edit_of_a_kernel_beside_it_compiles_a_kernel_again(folder):
+def test_edit_of_neighboring_kernel_recompiles(folder):
     beside = folder / "install" / "fiol" / "beside"
     beside.mkdir()
     (beside / "calling.py").write_text(BESIDE)
@@ -447,7 +447,7 @@ def all_modules():
 
 
 @compiling
-def test_values_add_no_signature():
+def test_new_values_compile_nothing():
     x, w = np.array([1.0, -2.0, 0.5, 0.0]), np.array([0.1, 0.2, 0.3, 0.4])
     row = ([0, 2], [1.0, 2.0])
 
@@ -477,7 +477,7 @@ def test_values_add_no_signature():
 
 @compiling
 @pytest.mark.parametrize("lam", [0.1, np.array([0.1, 0.2])], ids=["scalar", "array"])
-def test_the_compiled_type_belongs_to_the_value(lam):
+def test_compiled_type_is_attached_to_the_value(lam):
     component: Component = fiol.Box(fiol.L1(lam), 0.0, 1.0)
     kind = numba.typeof(component)
     for other in (copy.copy(component), copy.deepcopy(component), pickle.loads(pickle.dumps(component))):

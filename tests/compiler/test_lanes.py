@@ -1,4 +1,4 @@
-"""Lanes: compiled, in the interpreter, and number by number, the same operations."""
+"""SIMD lanes: compiled, interpreted and scalar operations agree."""
 
 import mpmath as mp
 import numpy as np
@@ -63,7 +63,7 @@ def operate(zero, single, a, b, out):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize("width", [4, 8])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("seed", range(3))
-def test_compiled_lanes_do_what_arrays_do(width, dtype, seed):
+def test_compiled_lanes_match_arrays(width, dtype, seed):
     rng = np.random.default_rng(seed)
     a, b = (rng.choice([-3.75, -1.0, 0.0, 0.25, 1.0, 2.25, 4.0], width).astype(dtype) for _ in range(2))
     b[b == 0.0] = 0.75
@@ -90,7 +90,7 @@ def rearrange(zero, few, a, b, out):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("width", [4, 8])
 @pytest.mark.parametrize("number", [np.float64, np.float32])
-def test_lanes_are_taken_apart_and_put_together_as_arrays_are(width, number):
+def test_lanes_split_and_join_as_arrays_do(width, number):
     rng = np.random.default_rng(width)
     a, b = rng.normal(size=(2, width))
     found, expected = np.zeros(8 * width + 4), np.zeros(8 * width + 4)
@@ -104,7 +104,7 @@ def test_lanes_are_taken_apart_and_put_together_as_arrays_are(width, number):
     np.testing.assert_allclose(found[8 * width :], [a.sum(), b.sum(), a.sum() + b.sum(), a @ b], rtol=1e-13)
 
 
-def test_lanes_of_one_number_are_that_number():
+def test_lanes_of_width_one_match_scalars():
     for x in (-3.0, -0.0, 0.1, 2.5):
         for y in (-1.0, 0.0, 2.5):
             assert larger(x, y) == max(x, y) == larger(np.array([x]), y)[0]
@@ -123,7 +123,7 @@ def exponentials(zero, x, out):  # type: ignore[no-untyped-def]
         out[2 * n + k] = exponential(x[k])
 
 
-def test_exponentials_in_lanes_are_exact_to_the_last_digit():
+def test_lane_exponential_is_exact_to_the_last_digit():
     rng = np.random.default_rng(0)
     x = np.append(rng.uniform(-700.0, 700.0, 1000), rng.uniform(-1.0, 1.0, 1000))
     found = np.zeros(3 * len(x))
@@ -145,7 +145,7 @@ def decays(zero, pull, h, n, out):  # type: ignore[no-untyped-def]
         store(out, place, decay(load_lanes(pull, place, like), load_lanes(h, place, like), n[k])[0])
 
 
-def test_what_missed_rounds_leave_in_lanes_is_exact():
+def test_lane_decay_over_missed_rounds_is_exact():
     rng = np.random.default_rng(0)
     n = np.append(np.arange(1.0, 65.0), np.round(np.exp(rng.uniform(0.0, 25.0, 240))))
     pull, h = np.exp(rng.uniform(-30.0, 8.0, (2, len(n), 8)))

@@ -1,4 +1,4 @@
-"""Components are values, their code has a fingerprint, and a user's own run like the built-in ones."""
+"""Components are values with a fingerprint of their code, and users' own components work like built-in ones."""
 
 import copy
 import dataclasses
@@ -38,7 +38,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
-def test_copies_are_equal_values(value):
+def test_component_copies_are_equal(value):
     printed = eval(repr(value), {**vars(fiol), "array": np.array, "inf": inf})
     for other in (printed, pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value), value.replace()):
         assert other is not value
@@ -62,12 +62,12 @@ def test_copies_are_equal_values(value):
     ],
     ids=repr,
 )
-def test_other_values_differ(one, other):
+def test_components_with_other_values_differ(one, other):
     assert one != other
     assert {one: 1, other: 2} == {copy.deepcopy(one): 1, copy.deepcopy(other): 2}
 
 
-def test_fields_cannot_be_set():
+def test_component_fields_cannot_be_set():
     lasso = L1([0.1, 0.2])
     with pytest.raises(dataclasses.FrozenInstanceError):
         lasso.lam = 0.2
@@ -79,7 +79,7 @@ def test_fields_cannot_be_set():
         lasso.lam[0] = 0.3
 
 
-def test_arrays_are_copied():
+def test_component_arrays_are_copied():
     lam = np.array([0.1, 0.2])
     lasso = L1(lam)
     lam[0] = 5.0
@@ -91,7 +91,7 @@ def test_arrays_are_copied():
 @pytest.mark.parametrize(
     "lam", [1, 1.0, np.int8(1), np.float32(1), np.array(1), Fraction(1)], ids=lambda lam: type(lam).__name__
 )
-def test_numbers_are_stored_as_float(lam):
+def test_component_numbers_are_stored_as_float(lam):
     assert type(L1(lam).lam) is float
     assert L1(lam) == L1(1.0)
 
@@ -150,7 +150,7 @@ NUMBERS = r"L1\.lam must be a number or an array of numbers, got "
         (lambda: L1(), TypeError, "'lam'"),
     ],
 )
-def test_wrong_fields_are_named(build, error, message):
+def test_wrong_component_fields_are_named(build, error, message):
     with pytest.raises(error, match=message):
         build()
 
@@ -158,7 +158,7 @@ def test_wrong_fields_are_named(build, error, message):
 # --- methods ----------------------------------------------------------------------------------
 
 
-def test_a_method_with_a_wrong_signature_is_refused_with_its_class():
+def test_method_with_wrong_signature_raises_and_names_its_class():
     with pytest.raises(TypeError, match=r"^Wrong\.grad must take \(self, z, y\), not \(self, z\)$"):
 
         class Wrong(Loss):
@@ -225,7 +225,7 @@ def only(family, *names):
         ),
     ],
 )
-def test_missing_methods_are_named_before_anything_compiles(parts, message, monkeypatch):
+def test_missing_methods_are_named_before_compiling(parts, message, monkeypatch):
     def compile_nothing(*args):
         pytest.fail("reached the compiler")
 
@@ -239,7 +239,7 @@ def test_missing_methods_are_named_before_anything_compiles(parts, message, monk
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="the interpreter does not mind")
-def test_one_name_has_one_number_of_arguments():
+def test_method_name_has_one_number_of_arguments():
     class Mine(Regularizer):
         def value(self, w, i):
             return 0.0
@@ -258,7 +258,7 @@ def test_one_name_has_one_number_of_arguments():
             solve_both(regularizer=Mine())
 
 
-def test_a_class_may_be_defined_again_with_other_arguments():
+def test_class_may_be_redefined_with_other_arguments():
     """As one does in a notebook, where a helper method gains an argument between two runs of a cell."""
 
     def define(own):
@@ -317,7 +317,7 @@ def print_of(source):
         ("return inner(e)", "return (inner(e))"),
     ],
 )
-def test_the_same_code_has_the_same_fingerprint(old, new):
+def test_equal_code_has_equal_fingerprints(old, new):
     assert print_of(OWN.replace(old, new, 1)) == print_of(OWN)
 
 
@@ -346,7 +346,7 @@ def test_edits_change_the_fingerprint(old, new):
     assert print_of(OWN.replace(old, new, 1)) != print_of(OWN)
 
 
-def test_fingerprints_see_through_modules(monkeypatch):
+def test_fingerprint_covers_helpers_in_other_modules(monkeypatch):
     def build(number):
         """`package.helpers.push(z)`, where `helpers` imports `package` in turn."""
         package, helpers = ModuleType("package"), ModuleType("package.helpers")
@@ -380,7 +380,7 @@ def test_inherited_methods_are_part_of_the_fingerprint():
     assert build(1.0) == build(1.0) != build(2.0)
 
 
-def test_every_built_in_has_its_own_fingerprint():
+def test_built_in_components_have_distinct_fingerprints():
     classes = [getattr(fiol, name) for name in fiol.__all__ if isinstance(getattr(fiol, name), type)]
     classes.remove(fiol.Schedule)  # which is StepSize by the name of what it does
     classes.remove(fiol.Stack)  # to which BestMember adds no method
@@ -505,17 +505,17 @@ class Hypentropy(Separable):
         return bent - self.inverse_hess(u, i) + self.inverse_hess(w, i)
 
 
-def test_a_loss_of_value_and_gradient():
+def test_own_loss_with_value_and_gradient():
     assert_solves_like(Quantile(0.3), loss=Pinball(0.3))
 
 
-def test_a_loss_with_second_derivative():
+def test_own_loss_with_second_derivative():
     assert not hasattr(Pinball, "hess")
     assert Parabola.dual is Loss.newton_dual
     assert_solves_like(Squared(), loss=Parabola())
 
 
-def test_a_loss_of_a_loss():
+def test_own_loss_wrapping_a_loss():
     twice, weighted = solve_both(loss=Twice(Huber(0.5))), fiol.solve_step(X, 1.0, W, loss=Huber(0.5), eta=1.0)
     np.testing.assert_allclose(twice.w, weighted.w, rtol=1e-12)  # half the loss is twice the step
 
@@ -531,7 +531,7 @@ def test_a_loss_of_a_loss():
         (LassoWithKinks, fiol.Partition(fiol.MedianOfMedians())),
     ],
 )
-def test_a_regularizer_by_its_prox_its_pieces_or_its_kinks(family, solver):
+def test_own_regularizer_by_prox_pieces_or_kinks(family, solver):
     compiled = [True] * (solver is None or solver == fiol.Sorting())  # a solver asks for no more of ours
     assert_solves_like(L1(0.1), regularizer=family(0.1), solver=solver, ways=[*compiled, False])
     ways = [*compiled, False] if family is LassoWithKinks else [False]  # which has all that a box can ask for
@@ -539,7 +539,7 @@ def test_a_regularizer_by_its_prox_its_pieces_or_its_kinks(family, solver):
 
 
 @pytest.mark.parametrize("solver", [None, fiol.Bisection()], ids=repr)
-def test_a_separable_geometry(solver):
+def test_own_separable_geometry(solver):
     geometry, lam, eta = Hypentropy(0.5), 0.05, 0.5
     for regularizer in (Unregularized(), L1(lam), ElasticNet(lam, 0.2), Box(L1(lam), -0.25, 0.5)):
         # The plain step is compiled by `check_geometry`, too, and the penalties are not the geometry's.
@@ -554,7 +554,7 @@ def test_a_separable_geometry(solver):
             assert low - 1e-12 <= force <= high + 1e-12
 
 
-def test_a_class_inside_a_function_with_what_it_encloses():
+def test_component_class_in_a_closure():
     def build(factor):
         def helper(e):
             return factor * e
@@ -576,7 +576,7 @@ def test_a_class_inside_a_function_with_what_it_encloses():
         np.testing.assert_allclose(mine.w, theirs.w, rtol=1e-12)
 
 
-def test_helpers_of_any_kind():
+def test_component_helpers_of_any_kind():
     @numba.njit
     def compiled(e):
         return 2.0 * e
@@ -599,7 +599,7 @@ def test_helpers_of_any_kind():
     np.testing.assert_allclose(solve_both(loss=Mine()).w, theirs.w, rtol=1e-12)
 
 
-def test_a_field_may_have_the_name_of_a_method_elsewhere():
+def test_field_may_share_the_name_of_another_classs_method():
     class Named(Loss):
         weight: float = 2.0  # Geometry.weight
         step: float = 3.0  # Problem.step
@@ -614,7 +614,7 @@ def test_a_field_may_have_the_name_of_a_method_elsewhere():
     np.testing.assert_allclose(solve_both(loss=Named()).w, theirs.w, rtol=1e-12)
 
 
-def test_a_user_changes_the_loss_and_gets_the_new_one():
+def test_redefined_loss_is_used():
     """As in a notebook, where a cell is run again."""
 
     def define(source):

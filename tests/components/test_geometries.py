@@ -50,7 +50,7 @@ GEOMETRIES = [
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=name)
-def test_keeps_its_promises(geometry, monkeypatch):
+def test_geometry_passes_public_checks(geometry, monkeypatch):
     if geometry not in (Hypentropy(0.5), fiol.DiagonalMetric(2.0)):
         check_uncompiled(monkeypatch)
     check_geometry(geometry)
@@ -69,7 +69,7 @@ def test_mahalanobis_with_a_diagonal_matrix_is_the_diagonal_metric(regularizer):
     np.testing.assert_allclose(full.w, solve(fiol.DiagonalMetric(h), w, regularizer=regularizer).w, rtol=1e-12)
 
 
-def test_a_unit_metric_is_euclid():
+def test_unit_metric_is_euclidean():
     w = [0.1, -0.2, 0.3, 0.0]
     plain = solve(fiol.Euclidean(), w, regularizer=fiol.L1(0.1)).w
     np.testing.assert_array_equal(solve(fiol.DiagonalMetric(1.0), w, regularizer=fiol.L1(0.1)).w, plain)
@@ -110,7 +110,7 @@ def test_split_gives_positive_parts_that_join(w, scale):
     np.testing.assert_allclose(fiol.SignedEntropy.join(pair), w, rtol=1e-9, atol=1e-9 * scale)
 
 
-def test_a_weight_at_zero_stays_there_under_entropy():
+def test_zero_weight_stays_zero_under_entropy():
     step = solve(fiol.Entropy(), [0.0, 0.2, 0.3, 0.4])
     assert step.w[0] == 0.0
 
@@ -130,7 +130,7 @@ def test_checks_catch_a_wrong_mirror_map():
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=name)
-def test_reparametrized_weights_are_restored(geometry):
+def test_reparametrized_weights_round_trip(geometry):
     """And a row has the same score: <x, w> is <working row, working weights>."""
     d = len(MATRIX)
     w, x = np.linspace(1.0, 2.0, d), np.linspace(-1.0, 3.0, d)
@@ -147,7 +147,7 @@ def test_reparametrized_weights_are_restored(geometry):
     assert (geometry.least_weight() == 0.0) == isinstance(geometry, (fiol.Entropy, fiol.Simplex))
 
 
-def test_weights_outside_the_domain_are_refused():
+def test_weights_outside_the_domain_raise():
     w = np.array([1.5, -0.5])
     for geometry in (fiol.Entropy(), fiol.Simplex()):
         with pytest.raises(ValueError, match=r"got w\[1\] = -0.5"):
@@ -156,7 +156,7 @@ def test_weights_outside_the_domain_are_refused():
     np.testing.assert_array_equal(Pairs().transform_weights(w), [1.5, 0.0, 0.0, 0.5])
 
 
-def test_reparametrization_is_the_identity_unless_rows_are_whole_or_weights_are_pairs():
+def test_reparametrization_is_identity_except_for_rotated_and_paired_geometries():
     assert Reparametrization().is_identity
     assert WholeRows().whole_rows
     assert not WholeRows().is_identity
@@ -172,8 +172,8 @@ def test_reparametrization_is_the_identity_unless_rows_are_whole_or_weights_are_
     st.floats(-3.0, 3.0),
     st.floats(-3.0, 3.0),
 )
-def test_a_weight_counted_from_its_excess_is_the_weight(geometry, regularizer, w, x, beta, delta):
-    """Near a pull, and beyond the kink at 0 too: how long steps keep their digits."""
+def test_weight_from_excess_matches_weight(geometry, regularizer, w, x, beta, delta):
+    """Near a pull and beyond the kink at 0: long steps keep their precision this way."""
     step = 0.8
     excess = geometry.excess_of(regularizer, w, x, beta, step, 0) + step * x * delta
     near = geometry.weight_near(regularizer, excess, w, x, beta, step, 0)
@@ -186,8 +186,8 @@ def test_a_weight_counted_from_its_excess_is_the_weight(geometry, regularizer, w
     [fiol.Euclidean(), fiol.DiagonalMetric([1.0, 2.0, 0.5]), fiol.Entropy(), fiol.Simplex(), Hypentropy(0.5)],
     ids=name,
 )
-def test_scores_of_the_path_and_their_slopes(geometry, regularizer):
-    """With an intercept: all ways to ask for a point of the path agree, and the slope is that of the scores."""
+def test_path_scores_and_slopes_agree(geometry, regularizer):
+    """With an intercept: all methods for a point of the path agree, and the slope is the derivative of the scores."""
     center, beta, tiny = np.array([0.5, 0.2, 0.3]), 0.3, 1e-6
     row = Row(np.arange(3), np.array([1.0, -2.0, 0.5]), center, 0.4, 1.0, 1.0, 2.0, lift=0.7, shift=-1.5)
     out = np.empty(3)
@@ -218,7 +218,7 @@ def w_of(geometry, regularizer, row, beta):
 
 
 @given(st.floats(1e-3, 1e9), st.floats(-1e-3, 1e-3))
-def test_relative_entropy_keeps_its_digits(w, part):
+def test_relative_entropy_is_precise_near_equality(w, part):
     """Near w it is about w part^2 / 2, of which u log(u / w) - u + w has no digit left."""
     u = w * (1.0 + part)
     with mp.workdps(60):
@@ -227,7 +227,7 @@ def test_relative_entropy_keeps_its_digits(w, part):
 
 
 @pytest.mark.parametrize("theta", [0.0, -1e-9, 0.3, -5.0, 30.0, 500.0])
-def test_entropy_with_a_ridge_keeps_the_digits_of_a_weight(theta):
+def test_entropy_with_ridge_is_precise(theta):
     """log(w) + ridge w = theta to the rounding of its terms, which the logarithm of a small ridge is not."""
     for ridge in np.geomspace(1e-20, 1e20, 123):
         w = fiol.Entropy().resolve(theta, ridge, 0)

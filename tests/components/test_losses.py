@@ -19,7 +19,7 @@ from fiol.components.losses import defaults_of_grad
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_keeps_its_promises(loss, monkeypatch):
+def test_loss_passes_public_checks(loss, monkeypatch):
     if loss != fiol.Logistic():
         check_uncompiled(monkeypatch)
     check_loss(loss)
@@ -69,7 +69,7 @@ def flows(draw):
 
 @settings(max_examples=150)
 @given(flows(), magnitudes(-2, 2))
-def test_the_oracle_of_the_flow_obeys_its_equation(start, p):
+def test_flow_oracle_satisfies_its_equation(start, p):
     loss, q, y = start
     q = math.fmod(q, 30.0)
     assert abs(position(loss, q, 0.0, y) - q) < mp.mpf(10) ** -30
@@ -101,7 +101,7 @@ def test_flow_is_exact_for_any_slope_and_score(start, p):
 
 @settings(max_examples=150)
 @given(flows(), magnitudes(-6, 6), magnitudes(-6, 6))
-def test_flow_splits_lies_between_the_steps_and_never_crosses_the_minimiser(start, p1, p2):
+def test_flow_composes_and_never_crosses_the_minimizer(start, p1, p2):
     loss, q, y = start
     p = p1 + p2
     beta = loss.flow(q, p, y)
@@ -130,7 +130,7 @@ def test_flow_compiles(loss):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 @pytest.mark.parametrize("z", [-1e6, -1e3, 1e3, 1e6])
-def test_everything_is_finite_at_scores_of_a_million(loss, z):
+def test_losses_are_finite_at_scores_of_a_million(loss, z):
     for y in [t for t in (-1.0, 0.0, 1.0, 1e6) if loss.accepts(t)]:
         numbers = [loss.value(z, y), loss.grad(z, y), loss.predict(z), loss.lower(y)]
         numbers += [loss.hess(z, y)] if loss.has("hess") else []
@@ -156,7 +156,7 @@ def test_conjugate_derivative_inverts_the_derivative(data):
     assert loss.conjugate_grad(higher, y) >= loss.conjugate_grad(beta, y)
 
 
-def test_generic_prox_equals_the_closed_forms():
+def test_generic_prox_matches_closed_forms():
     """A loss with only `value` and `grad`, or with `hess` as well, gets the same beta from the default root."""
 
     class Plain(fiol.Loss):
@@ -188,7 +188,7 @@ def test_generic_prox_equals_the_closed_forms():
         (fiol.Poisson(), 1.0, math.e),
     ],
 )
-def test_predictions(loss, z, prediction):
+def test_predictions_of_losses(loss, z, prediction):
     assert loss.predict(z) == pytest.approx(prediction)
 
 
@@ -235,7 +235,7 @@ def test_checks_catch_a_wrong_derivative_prox_curvature_and_flow():
             check_loss(loss)
 
 
-def test_a_subclass_with_its_own_derivative_inherits_neither_prox_nor_flow():
+def test_subclass_with_own_derivative_inherits_neither_prox_nor_flow():
     class Double(fiol.Squared):
         def value(self, z, y):
             return (z - y) ** 2
@@ -270,8 +270,8 @@ class Steeper(fiol.Logistic):
         return 3.0 * fiol.Logistic().grad(3.0 * z, y)
 
 
-def test_nothing_that_belongs_to_a_derivative_outlives_it():
-    """The base's guess, hess, conjugate and name would be those of another loss."""
+def test_subclass_with_own_derivative_drops_derived_methods():
+    """The base's guess, hess, conjugate and name belong to another loss."""
     left = {name for name, default in defaults_of_grad().items() if getattr(Steeper, name, None) != default}
     assert left == set()
     steps = [
@@ -285,7 +285,7 @@ def test_nothing_that_belongs_to_a_derivative_outlives_it():
     assert curved().dual(0.2, 3.0, 1.0) == pytest.approx(Steeper().dual(0.2, 3.0, 1.0), rel=1e-13)
 
 
-def test_a_subclass_without_a_derivative_of_its_own_keeps_everything():
+def test_subclass_without_own_derivative_keeps_all_methods():
     class Louder(fiol.Hinge):
         targets = "-1 or +1, please"
 
@@ -294,7 +294,7 @@ def test_a_subclass_without_a_derivative_of_its_own_keeps_everything():
     assert Louder.alias == "hinge"
 
 
-def test_a_link_goes_with_its_predict():
+def test_link_requires_matching_predict():
     with pytest.raises(TypeError, match="Odds sets its link, but its predict is that of Binary: define predict"):
         type("Odds", (fiol.Binary,), {"link": "logit"})
     with pytest.raises(TypeError, match=r"Probit.link must be one of identity, sign, logit, log, got 'probit'"):
@@ -341,7 +341,7 @@ def test_checks_name_the_method_that_raises_and_its_arguments():
 
 
 @pytest.mark.parametrize("loss", [fiol.Absolute(), fiol.Huber(1.0)], ids=name)
-def test_the_domain_of_a_conjugate_ends_where_derivatives_do(loss):
+def test_conjugate_domain_ends_at_the_extreme_derivatives(loss):
     """Pulls between -1 and 1 have a score; others are beyond both ends."""
     inside = [loss.conjugate_grad(beta, 3.0) for beta in (-1.0, -0.5, 0.0, 0.5, 1.0)]
     assert np.isfinite(inside).all()
@@ -356,7 +356,7 @@ IN_LANES = [loss for loss in LOSSES if loss.lanes]
 
 @settings(max_examples=150)
 @given(st.data())
-def test_steps_in_lanes_are_exact_steps(data):
+def test_lane_steps_match_exact_steps(data):
     loss = data.draw(st.sampled_from(IN_LANES))
     y, weight = data.draw(targets(loss)), data.draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]))
     p = np.array([data.draw(st.one_of(st.just(0.0), magnitudes(-12, 5))) for _ in range(4)])
@@ -371,7 +371,7 @@ def test_steps_in_lanes_are_exact_steps(data):
         assert np.broadcast_to(found[1], 4)[k] == pytest.approx(curvature, rel=1e-12, abs=off * steep + 1e-300)
 
 
-def test_the_root_of_the_logistic_loss_in_lanes_has_all_digits():
+def test_logistic_root_in_lanes_is_precise():
     rng = np.random.default_rng(0)
     p, m = 10.0 ** rng.uniform(-9.0, 5.9, 1200), rng.normal(size=1200) * 10.0 ** rng.uniform(-2.0, 4.0, 1200)
     m[::3] = -p[::3] * rng.random(400)  # around the middle
@@ -396,7 +396,7 @@ def test_the_root_of_the_logistic_loss_in_lanes_has_all_digits():
             assert abs(curvature[k] - curved) <= room * curved + mp.mpf(10) ** -303
 
 
-def test_the_root_of_one_number_is_that_of_a_lane():
+def test_scalar_root_matches_lane_root():
     rng = np.random.default_rng(1)
     p, q, y = 10.0 ** rng.uniform(-9.0, 5.9, 400), rng.normal(size=400) * 30.0, rng.choice([-1.0, 1.0], 400)
     c, _ = fiol.components.losses.even_logistic_root(y * q, p)
@@ -405,7 +405,7 @@ def test_the_root_of_one_number_is_that_of_a_lane():
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_compiled_roots_of_one_number_have_all_digits():
+def test_compiled_scalar_roots_are_precise():
     @fiol.compiler.compiled.jit
     def duals(loss, q, p, y, out):
         for k in range(q.shape[0]):
@@ -424,7 +424,7 @@ def test_compiled_roots_of_one_number_have_all_digits():
 
 @pytest.mark.parametrize("p", [0.0, 1e-3, 0.5, 7.5, 40.0, 1e3, 1e9, 1e100])
 @pytest.mark.parametrize("y", [-1.0, 1.0])
-def test_the_guess_of_the_logistic_loss_is_near(p, y):
+def test_logistic_initial_guess_is_close(p, y):
     loss = fiol.Logistic()
     for q in (*np.linspace(-60.0, 60.0, 121), -0.3 * p, -0.7 * p, 1e3, -1e3, 1e9, 0.0):
         c, guess = y * loss.dual(q, p, y), y * loss.guess(q, p, y)
@@ -435,7 +435,7 @@ def test_the_guess_of_the_logistic_loss_is_near(p, y):
 
 
 @pytest.mark.parametrize("name", ["grad", "hess", "dual", "scale_statistic"])
-def test_a_loss_with_a_method_of_its_own_has_no_lanes_unless_it_says_so(name):
+def test_loss_with_own_method_has_no_lanes_by_default(name):
     own = getattr(fiol.Logistic, name)
     assert fiol.Logistic.lanes
     assert not type("Own", (fiol.Logistic,), {name: own}).lanes

@@ -32,14 +32,14 @@ REGULARIZERS = [
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=name)
-def test_keeps_its_promises(regularizer, monkeypatch):
+def test_regularizer_passes_public_checks(regularizer, monkeypatch):
     if regularizer != fiol.L1(0.2):
         check_uncompiled(monkeypatch)
     check_regularizer(regularizer)
 
 
 @pytest.mark.parametrize("regularizer", REGULARIZERS, ids=name)
-def test_methods_compile(regularizer):
+def test_regularizer_methods_compile(regularizer):
     def answers(r, u, step, i):
         m, b = r.piece(u, step, i)
         kink = r.kink(0, step, i) if r.kinks() > 0 else 0.0
@@ -105,7 +105,7 @@ def test_checks_catch_wrong_proxes_pieces_kinks_and_replays():
             check_regularizer(Soft(wrong))
 
 
-def test_a_regularizer_answers_for_itself():
+def test_regularizer_properties():
     inside = fiol.Box(fiol.Box(fiol.ElasticNet([0.0, 0.1], 0.2), -1.0, 0.5), -0.3, 2.0)
     assert inside.bounds() == (-0.3, 0.5)
     assert inside.omega() == fiol.Box(fiol.Box(fiol.Unregularized(), -1.0, 0.5), -0.3, 2.0)
@@ -120,6 +120,6 @@ def test_a_regularizer_answers_for_itself():
 
 
 @pytest.mark.parametrize(("lo", "hi"), [(np.inf, np.inf), (-np.inf, -np.inf), (1.0, 0.0)])
-def test_a_box_has_a_number_in_it(lo, hi):
+def test_empty_box_raises(lo, hi):
     with pytest.raises(ValueError, match="Box needs lo <= hi with a number between them"):
         fiol.Box(fiol.L1(0.1), lo, hi)

@@ -12,7 +12,7 @@ from fiol.components import scalars, simd
 
 @settings(max_examples=150)
 @given(st.floats(-800, 1e15))
-def test_wright_omega(x):
+def test_wright_omega_matches_scipy(x):
     assert scalars.wright_omega(x) == pytest.approx(float(special.wrightomega(x)), rel=4e-15 * (1 + abs(min(x, 0))))
 
 
@@ -22,19 +22,19 @@ def test_wright_omega_of_huge_numbers(x):
 
 
 @given(st.floats(-1e6, 1e6))
-def test_sigmoid_and_softplus(z):
+def test_sigmoid_and_softplus_are_precise(z):
     assert scalars.sigmoid(z) == pytest.approx(float(special.expit(z)), rel=1e-14)
     assert scalars.softplus(z) == pytest.approx(float(np.logaddexp(0.0, z)), rel=1e-14)
 
 
 @given(st.floats(-1e308, 1e308), st.floats(-1e308, 1e308))
-def test_between_lies_between(a, b):
+def test_between_returns_an_inner_point(a, b):
     middle = scalars.between(a, b)
     assert min(a, b) <= middle <= max(a, b)
 
 
 @given(st.floats(1e-300, 1e300), st.floats(0, 1), st.floats(0.9, 1.0))
-def test_halving_by_between_reaches_neighbours_quickly(high, low_share, root_share):
+def test_bisection_by_between_converges_quickly(high, low_share, root_share):
     low, root, steps = low_share * high * 1e-200, root_share * high * 1e-100, 0
     while True:
         middle = scalars.between(low, high)
@@ -53,11 +53,11 @@ def exact_decay(rate, n):
 
 
 @given(st.floats(0, 1e6), st.integers(0, 1000))
-def test_decay(rate, n):
+def test_decay_is_precise(rate, n):
     assert simd.decay(rate, 1.0, n) == pytest.approx(exact_decay(rate, n), rel=1e-12, abs=1e-300)
 
 
 @given(st.floats(0, 2.0**-6), st.integers(0, 10**6))
-def test_mild_decay(rate, n):
+def test_mild_decay_is_precise(rate, n):
     assume(simd.is_mild(rate, 1.0, n))
     assert simd.mild_decay(rate, 1.0, n) == pytest.approx(exact_decay(rate, n), rel=1e-15, abs=1e-300)

@@ -15,7 +15,7 @@ from fiol.components.subproblem import make_problem
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=name)
-def test_keeps_its_promises(solver, monkeypatch):
+def test_solver_passes_public_checks(solver, monkeypatch):
     if solver != fiol.ClosedForm():
         check_uncompiled(monkeypatch)
     check_solver(solver)
@@ -59,7 +59,7 @@ def test_random_pivots_spread_over_all_places():
     ],
     ids=name,
 )
-def test_the_default_is_the_fastest_valid_solver(regularizer, geometry, expected):
+def test_default_solver_is_the_fastest_valid_one(regularizer, geometry, expected):
     assert make_problem(fiol.Squared(), regularizer, geometry).solver == expected
 
 
@@ -88,8 +88,8 @@ def test_breakpoints_are_those_of_lemma_2():
     np.testing.assert_allclose(np.sort(mu), np.sort(np.r_[u, v]))
 
 
-def test_newton_asks_the_loss_once_where_no_weight_changes_its_piece(monkeypatch):
-    """A score is known to its last digits, however small the pull: these must not ask for another turn."""
+def test_newton_evaluates_the_loss_once_if_no_weight_changes_its_piece(monkeypatch):
+    """Rounding of the score must not cause another iteration, for any small pull."""
     rng, calls, dual = np.random.default_rng(1), [], fiol.Logistic.dual
 
     def counted(self, q, p, y):
@@ -110,7 +110,7 @@ def test_newton_asks_the_loss_once_where_no_weight_changes_its_piece(monkeypatch
         assert z == pytest.approx(row.x @ out, rel=1e-14)
 
 
-def test_newton_does_not_trust_the_slope_of_a_place_far_away():
+def test_newton_rejects_the_slope_of_a_distant_point():
     """On a path as steep as exp, a line from far off makes any score look right."""
     x, w, steps = np.array([2.0, 0.1, -1.0]), np.array([1.7, 0.3, 15.0]), np.array([5.0, 107.0, 11.0])
     problem = make_problem(fiol.Logistic(), fiol.L1(0.4), fiol.Entropy(), fiol.Newton())

@@ -1,4 +1,4 @@
-"""Step sizes: what users write in a few lines works, is checked, and is remembered."""
+"""Users' own step sizes work, are checked, saved and merged."""
 
 import pickle
 from math import sqrt
@@ -142,7 +142,7 @@ def play(step_size, X, y, weight, lam):
 
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 @pytest.mark.parametrize("step_size", ALL, ids=repr)
-def test_own_step_sizes_do_what_a_loop_over_all_features_does(step_size, lam):
+def test_own_step_sizes_match_eager_loop(step_size, lam):
     X, y, weight = data()
     learner = fiol.Learner(fiol.FIOL(fiol.Squared(), fiol.Ridge(lam), step_size), n_features=4, compiled=False)
     found = learner.learn(X, y, weight)
@@ -194,7 +194,7 @@ def test_statistics_are_saved_copied_and_grow(tmp_path, step_size, dtype):
         assert own[name].dtype == dtype
 
 
-def test_merging_takes_means_of_statistics():
+def test_merge_takes_means_of_statistics():
     X, y, _ = data()
     update = fiol.FIOL(fiol.Squared(), step_size=fiol.ScaleFree(Largest()))
     a, b = (fiol.Learner(update, n_features=4, compiled=False) for _ in range(2))
@@ -207,12 +207,12 @@ def test_merging_takes_means_of_statistics():
 
 
 @pytest.mark.parametrize("step_size", BUILT_IN + ALL[:5], ids=repr)
-def test_good_step_sizes_pass_their_checks(step_size, monkeypatch):
+def test_valid_step_sizes_pass_checks(step_size, monkeypatch):
     monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled, members=1: np.zeros(1))  # compiled elsewhere
     fiol.checks.check_step_size(step_size)
 
 
-def test_bad_step_sizes_fail_their_checks(monkeypatch):
+def test_invalid_step_sizes_fail_checks(monkeypatch):
     class Ends(fiol.StepSize):
         def eta(self, t):
             return max(0.0, 1.0 - t / 1000.0)
@@ -246,7 +246,7 @@ def test_bad_step_sizes_fail_their_checks(monkeypatch):
         fiol.checks.check_step_size(Warm())
 
 
-def test_what_makes_no_step_size_is_refused():
+def test_invalid_step_size_definitions_raise():
     with pytest.raises(TypeError, match=r"Metric has `h`, which is for .*: derive it from fiol\.Adaptive"):
 
         class Metric(fiol.StepSize):
@@ -326,7 +326,7 @@ class Roots(Mean):
         (Roots(), r"^Roots\(\)\.h: at s=array\(\[0\.\]\), unit=1\.0 it raises ValueError: "),
     ],
 )
-def test_rules_that_make_no_steps_fail_their_checks(wrong, message, monkeypatch):
+def test_rules_without_finite_steps_fail_checks(wrong, message, monkeypatch):
     monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled, members=1: np.zeros(1))
     with pytest.raises(fiol.checks.CheckError, match=message):
         fiol.checks.check_step_size(wrong)
@@ -346,14 +346,14 @@ class BeyondToo(Mean):
 @pytest.mark.parametrize(
     ("wrong", "where"), [(Beyond(), r"Beyond\.observe uses s\[1\]"), (BeyondToo(), r"\.h uses s\[2\]")]
 )
-def test_a_rule_that_leaves_its_record_is_refused_before_anything_is_compiled(wrap, wrong, where):
+def test_rule_that_writes_outside_its_record_raises_before_compiling(wrap, wrong, where):
     """Compiled code would read and write memory that is not its own, or the peak of `ScaleFree`."""
     with pytest.raises(TypeError, match=where + ", but keeps names 1 statistic$"):
         fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=wrap(wrong)))
     fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=wrap(Roots())))  # what else goes wrong is for its rounds to say
 
 
-def test_scale_free_metric_is_that_of_divided_values():
+def test_scale_free_metric_matches_scaled_values():
     rules = fiol.AdaGrad(kappa=0.3), fiol.Normalized(), fiol.Curvature(prior=2.0), fiol.CoinBetting(), Rms()
     for rule in rules:
         for unit in (1e-70, 0.3, 1.0, 7.0, 1e70):
@@ -396,12 +396,12 @@ class Pulls(Lengths):
 @pytest.mark.parametrize(
     ("wrong", "where"), [(Lengths(), "observe .*uses_length"), (Pulls(), "observe_step .*uses_pulls")]
 )
-def test_undeclared_facts_of_a_round_are_refused(wrong, where):
+def test_undeclared_round_facts_raise(wrong, where):
     with pytest.raises(TypeError, match=where):
         fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=fiol.ScaleFree(wrong)))
 
 
-def test_which_rows_outgrow_their_features():
+def test_rows_with_new_largest_values_are_detected():
     rule, rng = fiol.ScaleFree(), np.random.default_rng(0)
     for _ in range(200):
         x, peaks = rng.choice([0.0, -3.0, 1.0, 2.0], 3), rng.choice([0.0, 1.0, 2.0, 3.0], 3)

@@ -1,4 +1,4 @@
-"""Members of an ensemble as lanes: the numbers of members beside each other, to rounding."""
+"""Members of an ensemble in SIMD lanes match members learned separately."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def agree(found, expected, part=1e-12):
     st.booleans(),
     st.integers(0, 10**6),
 )
-def test_lanes_are_members_beside_each_other(loss, steps, strengths, intercept, seed):
+def test_lanes_match_separate_members(loss, steps, strengths, intercept, seed):
     rng = np.random.default_rng(seed)
     chunk, y, weight = rows(rng, 40, 5, loss)
     alone = engines(loss, steps, 5, intercept, strengths=strengths)
@@ -112,7 +112,7 @@ ALL_KINDS, FREE = [STEPS[k] for k in (0, 1, 2, 5, 6, 7, 9)], [ScaleFree(step) fo
     ],
     ids=str,
 )
-def test_compiled_lanes_are_members_beside_each_other(loss, dtype, steps, with_sums):
+def test_compiled_lanes_match_separate_members(loss, dtype, steps, with_sums):
     rng = np.random.default_rng(1)
     chunk, y, weight = rows(rng, 300, 6, loss, growing=0.1)
     alone = engines(loss, steps, 6, dtype=dtype)
@@ -132,14 +132,14 @@ def test_compiled_lanes_are_members_beside_each_other(loss, dtype, steps, with_s
     agree(group.scores_of_members(found), expected, 1e-11 if dtype == "float64" else 1e-4)
 
 
-def test_sums_have_all_lanes_where_they_may_need_them():
+def test_lane_sums_use_full_width_where_needed():
     assert len(LaneGroup(engines(Logistic(), FREE, 2)).first) == 4
     assert len(LaneGroup(engines(Logistic(), [*FREE[3:], *FREE[:3]], 2)).first) == 8
     assert len(LaneGroup(engines(fiol.Quantile(0.3), FREE, 2)).first) == 8  # every feature has a longest step
     assert len(LaneGroup(engines(Logistic(), FREE, 2, strengths=[1e-3] * 7)).first) == 8  # and here its own rounds
 
 
-def test_scores_beyond_the_range_of_lanes_are_exact_too(monkeypatch):
+def test_extreme_scores_in_lanes_are_exact(monkeypatch):
     """Long steps and values of all sizes: members far beyond what the form for lanes is made for."""
     rng = np.random.default_rng(2)
     chunk, y, weight = rows(rng, 60, 5, Logistic())
@@ -161,7 +161,7 @@ def test_scores_beyond_the_range_of_lanes_are_exact_too(monkeypatch):
     agree(group.scores_of_members(found), expected, 1e-11)
 
 
-def test_which_members_are_lanes(in_the_interpreter):
+def test_members_eligible_for_lanes(in_the_interpreter):
     class Own(fiol.Logistic):
         def grad(self, z, y):
             return -y * fiol.components.scalars.sigmoid(-y * z)
@@ -221,7 +221,7 @@ def model(monkeypatch, lanes, members=MIXED, **options):
     [({}, MIXED), ({}, RIDGED), ({"dtype": "float32"}, RIDGED), ({"intercept": False}, MIXED), ({"bits": 8}, RIDGED)],
     ids=["no penalty", "ridge", "ridge, float32", "no penalty, no intercept", "ridge, hashed"],
 )
-def test_models_of_lanes_are_models_of_members_beside_each_other(monkeypatch, tmp_path, options, members):
+def test_learner_with_lanes_matches_separate_members(monkeypatch, tmp_path, options, members):
     X, y = stream(36)
     options = {**options, "members": members}
     beside = model(monkeypatch, False, **options)
@@ -251,7 +251,7 @@ def test_models_of_lanes_are_models_of_members_beside_each_other(monkeypatch, tm
 
 
 @pytest.mark.parametrize("members", [MIXED, RIDGED], ids=["no penalty", "ridge"])
-def test_lanes_copied_merged_and_cut_go_on(monkeypatch, members):
+def test_copied_merged_and_pruned_lanes_learn_on(monkeypatch, members):
     X, y = stream(90)
     names = [{f"f{i}": float(v) for i, v in enumerate(row) if v} for row in X]
     found = []
@@ -271,7 +271,7 @@ def test_lanes_copied_merged_and_cut_go_on(monkeypatch, members):
 
 
 @pytest.mark.parametrize("members", [MIXED, RIDGED], ids=["no penalty", "ridge"])
-def test_lanes_start_from_weights_also_of_features_never_seen(monkeypatch, members):
+def test_lanes_start_from_given_weights_of_unseen_features(monkeypatch, members):
     X, y = stream()
     found = []
     for in_lanes in (False, True):
@@ -306,7 +306,7 @@ def by_hand(X, y, size, lam, kappa=0.1):
     return np.array(scores), u / np.where(peak > 0.0, peak, 1.0)
 
 
-def test_a_ridge_in_lanes_is_that_of_a_loop_over_all_weights(in_the_interpreter):
+def test_ridge_in_lanes_matches_eager_loop(in_the_interpreter):
     X, y = stream(120, 6)
     X[10:90, :3] = 0.0  # features that are away for long
     sizes, strengths = (1.0, 30.0, 1.0), (0.01, 0.001, 3.0)
@@ -328,7 +328,7 @@ def test_a_ridge_in_lanes_is_that_of_a_loop_over_all_weights(in_the_interpreter)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_marks_of_lanes_are_exact_for_as_many_rounds_as_there_may_be(dtype):
+def test_last_seen_of_lanes_is_exact_beyond_2_to_24_rounds(dtype):
     """Beyond 2^24 rounds, which are the whole numbers of a float."""
     rng = np.random.default_rng(4)
     chunk, y, weight = rows(rng, 30, 5, Logistic())
@@ -354,7 +354,7 @@ def test_marks_of_lanes_are_exact_for_as_many_rounds_as_there_may_be(dtype):
 
 
 @pytest.mark.parametrize("penalty", [fiol.ElasticNet(0.02, 0.1), Ridge(0.1)], ids=repr)
-def test_stacked_with_a_ridge_is_lanes_behind_a_gate_too(monkeypatch, penalty):
+def test_gated_stack_with_a_ridge_runs_in_lanes(monkeypatch, penalty):
     X, y = stream(150)
     found = []
     for in_lanes in (False, True):
@@ -367,7 +367,7 @@ def test_stacked_with_a_ridge_is_lanes_behind_a_gate_too(monkeypatch, penalty):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-11)
 
 
-def test_members_that_have_not_seen_the_same_rows_stay_beside_each_other(in_the_interpreter):
+def test_members_with_different_rows_stay_out_of_lanes(in_the_interpreter):
     X, y = stream()
     ensemble = Learner(Ensemble(MIXED), compiled=False)
     engine = ensemble.engine
@@ -406,7 +406,7 @@ def members_scores(rng, loss, n, members):
 
 @settings(max_examples=20, deadline=None)
 @given(st.sampled_from(BINARY + REAL), st.integers(1, 8), st.integers(0, 10**6))
-def test_stacks_in_lanes_are_stacks(loss, members, seed):
+def test_newton_stack_in_lanes_matches_scalar_stack(loss, members, seed):
     rng = np.random.default_rng(seed)
     Z, y, weight = members_scores(rng, loss, 60, members)
     Z[20] *= 50.0  # beyond the limit of two classes, and what is rare
@@ -419,7 +419,7 @@ def test_stacks_in_lanes_are_stacks(loss, members, seed):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max())
 
 
-def test_compiled_stacks_in_lanes_are_stacks():
+def test_compiled_newton_stack_in_lanes_matches_scalar_stack():
     Z, y, weight = members_scores(np.random.default_rng(3), Logistic(), 400, 7)
     with np.errstate(all="ignore"):
         expected = stacked(interpreted(stack_rows), Logistic(), Z, y, weight)

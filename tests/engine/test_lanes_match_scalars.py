@@ -82,8 +82,8 @@ def test_members_in_lanes_match_learners_alone(loss, setting, width):
     st.sampled_from([1.0, 1e3, 1e9]),
     st.integers(0, 10**6),
 )
-def test_any_members_in_lanes_match_learners_alone(loss, group, ridge, intercept, units, seed):
-    """Also equal members, and features whose units are 1e9 times those of others."""
+def test_random_members_in_lanes_match_learners_alone(loss, group, ridge, intercept, units, seed):
+    """Also equal members, and features whose units differ by a factor of 1e9."""
     stream = partly_seen(loss, 14, 6, seed, units=units)
     updates = [updates_of(loss, ridge if loss in WITH_RIDGE else 0.0)[k] for k in group]
     for together in check_members(loss, updates, [range(len(group))], stream, intercept=intercept):
@@ -185,18 +185,18 @@ def check_pieces(update, stream, tmp_path, compiled=False, **options):
 @pytest.mark.parametrize(
     ("ridge", "options"), [(0.0, {}), (0.05, {"intercept": False}), (0.0, {"dtype": "float32", "intercept": False})]
 )
-def test_pieces_of_a_stream_change_no_bit_in_lanes(ridge, options, tmp_path):
+def test_chunking_changes_no_bit_in_lanes(ridge, options, tmp_path):
     update = Ensemble([updates_of(fiol.Logistic(), ridge)[k] for k in (7, 1, 5, 2, 4)])
     check_pieces(update, partly_seen(update.loss, 20, seed=8), tmp_path, **options)
 
 
-def test_pieces_of_a_stream_change_no_bit_in_lanes_behind_a_gate(tmp_path):
+def test_chunking_changes_no_bit_in_lanes_behind_a_gate(tmp_path):
     check_pieces(GATED[1][0], partly_seen(fiol.Logistic(), 20, seed=9), tmp_path)
 
 
 @pytest.mark.parametrize(("loss", "ridge"), [(fiol.Logistic(), 0.0), (fiol.Logistic(), 0.1), (fiol.Quantile(0.3), 0.0)])
-def test_members_taken_from_lanes_go_on_as_learners_alone(loss, ridge):
-    """Whatever steps depend on is in the member, too; and lanes take over members that have learned alone."""
+def test_members_taken_from_lanes_learn_on_as_learners_alone(loss, ridge):
+    """Members keep all state that steps depend on, and lanes accept members that have learned alone."""
     updates, stream, more = updates_of(loss, ridge), partly_seen(loss), partly_seen(loss, 10, seed=4)
     for group in GROUPS[4]:
         update = Ensemble([updates[k] for k in group])

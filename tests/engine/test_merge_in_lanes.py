@@ -82,7 +82,7 @@ def test_parallel_learning_in_lanes_matches_scalars_in_float32():
     assert_learners_match(found, expected, stream, "float32")
 
 
-def test_parallel_learning_with_a_ridge_is_that_of_scalars():
+def test_parallel_learning_with_a_ridge_matches_scalars():
     """Members with a ridge are merged one by one, whether or not they learn in lanes."""
     update, stream = ensemble_of(fiol.Logistic(), "scale-free curvature", 0.02), shards_of(fiol.Logistic(), 3)
     expected, _ = parallel(update, stream, 3, False)
@@ -123,7 +123,7 @@ SHARES += [(kind, fiol.Hinge(), in_lanes) for kind in ("adagrad", "scale-free ad
 
 
 @pytest.mark.parametrize(("kind", "loss", "in_lanes"), SHARES, ids=str)
-def test_weights_move_by_a_share_that_counts_the_shards_that_updated_them(kind, loss, in_lanes):
+def test_merged_weight_change_counts_the_shards_that_updated_it(kind, loss, in_lanes):
     """Logistic loss updates every feature of a row; rows without hinge loss update none."""
     update, stream = ensemble_of(loss, kind), shards_of(loss, 3, 40)
     base, parts, data = round_of(update, stream, 3, in_lanes)

@@ -57,7 +57,7 @@ def cases():
 
 @pytest.mark.parametrize(("loss", "limit", "size", "doubt"), [*cases()], ids=str)
 def test_stack_in_lanes_matches_scalar_stack_at_extreme_scores(loss, limit, size, doubt):
-    """Some members have scores of this size; beyond 1e145 they are taken out. Of 1e20 there is one row."""
+    """Some members have scores of this size; beyond 1e145 they are removed. One row has scores of 1e20."""
     for members, forgets in ((3, [0.0, 3e-4, 3e-3]), (5, [0.01])):
         Z, y, weight = scores_of_members(loss, members, seed=members)
         Z[4] *= 30.0  # beyond the smaller limits
@@ -73,7 +73,7 @@ def test_stack_in_lanes_matches_scalar_stack_at_extreme_scores(loss, limit, size
 
 
 @pytest.mark.parametrize("members", range(1, 9))
-def test_stack_in_lanes_matches_scalar_stack_of_any_number_of_members(members):
+def test_stack_in_lanes_matches_scalar_stack_for_any_member_count(members):
     forgets = ([0.0], [0.01, 0.0], [0.0, 3e-4, 3e-3])[members % 3]
     for loss in (fiol.Logistic(), fiol.Quantile(0.3)):
         Z, y, weight = scores_of_members(loss, members, seed=members)

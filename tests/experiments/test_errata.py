@@ -27,7 +27,7 @@ def solve(x, y, w, loss, penalty=None, eta=1.0, **rest):
 # --- the theory -------------------------------------------------------------------------------
 
 
-def test_the_divergence_is_weighted_by_one_over_eta():
+def test_divergence_is_weighted_by_one_over_eta():
     """Eq. 3 and Table 1 have 1/(2 eta); with B = |.|^2/2 that is not the SGD row, and Lemma 1 fails at u = w_t."""
     eta, slope = Fraction(1, 4), Fraction(3)  # f(w) = 3 w near w_t = 0
     for weight, holds in (HALF / eta, False), (1 / eta, True):
@@ -38,7 +38,7 @@ def test_the_divergence_is_weighted_by_one_over_eta():
     assert solve([1.0], 9.0, [0.0], fiol.Absolute(), eta=0.25).w[0] == 0.25  # one slope times eta, as SGD's row has it
 
 
-def test_lemma_1_is_about_comparators_in_omega():
+def test_lemma_1_holds_for_comparators_in_omega_only():
     """Printed for all of R^d. Omega = [0, inf), f(w) = w, w_t = w_{t+1} = 0: at u = -1 it says 1 <= eta / 2."""
     eta = 0.5
     new = solve([1.0], -9.0, [0.0], fiol.Absolute(), fiol.non_negative(fiol.Unregularized()), eta).w[0]
@@ -66,7 +66,7 @@ def test_strong_convexity_of_the_divergence_has_no_eta():
     assert move**2 / 2 >= move**2 / 2
 
 
-def test_the_sum_of_inverse_roots_is_bounded_by_the_integral_from_0():
+def test_sum_of_inverse_roots_is_bounded_by_the_integral_from_0():
     """The proof of Theorem 1 bounds the sum over t = 1..T of 1/(2 sqrt(t)) by the integral from 1, sqrt(T) - 1."""
     for T in (1, 2, 10, 1000):
         total = sum(0.5 / sqrt(t) for t in range(1, T + 1))
@@ -74,7 +74,7 @@ def test_the_sum_of_inverse_roots_is_bounded_by_the_integral_from_0():
         assert total <= sqrt(T)
 
 
-def test_the_proof_of_theorem_1_needs_the_divergence_not_the_squared_norm():
+def test_proof_of_theorem_1_needs_the_divergence_not_the_squared_norm():
     """It puts |w_t - u|^2 for B(u, w_t), twice as much in the Euclidean case and unrelated to B in others."""
     w, u = np.array([0.1, 0.9]), np.array([0.6, 0.4])
     assert fiol.Euclidean().distance(u, w) == pytest.approx(np.sum((u - w) ** 2) / 2.0)
@@ -118,7 +118,7 @@ def test_theorem_2_needs_one_plus_log():
         assert log(T) < total <= 1.0 + log(T)
 
 
-def test_theorem_2_is_about_the_best_comparator():
+def test_theorem_2_holds_for_the_best_comparator_only():
     """Its B(w, w_1) has a free w. With w = w_1 it would say 1/2 <= 0 + 1/2 - 1/8, even with 1 + log T."""
     _, regret, G, delta = one_round_of_ridge()
     free = 0 + G**2 / 2 - delta
@@ -146,7 +146,7 @@ def test_proposition_1_needs_its_sum():
     assert max(terms) < 1.0 < regret <= sum(terms)
 
 
-def test_the_proof_of_proposition_1_is_about_scores_not_weights():
+def test_proof_of_proposition_1_bounds_scores_not_weights():
     """It has gamma/2 |w_{t+1} - w_t|^2 equal to gamma/2 <x, w_{t+1} - w_t>^2; a penalty moves weights with x = 0."""
     x, w = np.array([1.0, 0.0]), np.array([0.0, 1.0])
     new = solve(x, 1.0, w, fiol.Squared(), fiol.Ridge(1.0), 1.0).w
@@ -155,7 +155,7 @@ def test_the_proof_of_proposition_1_is_about_scores_not_weights():
     assert own == pytest.approx((x @ (new - w)) ** 2 / 2.0)
 
 
-def test_bounded_slopes_are_an_assumption_about_the_data():
+def test_bounded_slopes_are_an_assumption_on_the_data():
     """A regret of order T for any eta is claimed for bounded slopes; nearly parallel rows make them 1/epsilon."""
     for epsilon in (0.3, 0.1):
         w = np.zeros(2)
@@ -168,7 +168,7 @@ def test_bounded_slopes_are_an_assumption_about_the_data():
 # --- the computation --------------------------------------------------------------------------
 
 
-def test_the_closed_form_for_squared_loss_and_ridge():
+def test_closed_form_for_squared_loss_and_ridge():
     """Printed: w_hat minus a multiple of x, which never shrinks what is orthogonal to x."""
     x, w, y, eta, lam = np.array([2.0, 0.0]), np.array([1.0, 3.0]), 1.0, 0.7, 0.4
 
@@ -186,14 +186,14 @@ def test_the_closed_form_for_squared_loss_and_ridge():
     np.testing.assert_allclose(solve(x, y, w, fiol.Squared(), fiol.Ridge(lam), eta).w, corrected, rtol=1e-14)
 
 
-def test_the_losses_as_printed():
+def test_losses_as_printed_are_wrong():
     """(y - z^2)/2 is no loss; {1 - y z, 0} lacks its max."""
     y, z = 2.0, 2.0
     assert (y - z**2) / 2.0 < 0.0 == fiol.Squared().value(z, y) == (y - z) ** 2 / 2.0
     assert 1.0 - 1.0 * 3.0 < 0.0 == fiol.Hinge().value(3.0, 1.0) == max(1.0 - 3.0, 0.0)
 
 
-def test_the_conjugate_of_the_penalty_lacks_a_constant():
+def test_conjugate_of_the_penalty_lacks_a_constant():
     """l*(0) = -min l is 0 without a penalty, printed |w_hat|^2 / (2 eta). Harmless: the derivative is the same."""
     w, x, eta, lam = np.array([1.0, -2.0]), np.array([0.5, 1.0]), 0.5, 0.3
     path = np.linspace(-6.0, 6.0, 240001)
@@ -217,7 +217,7 @@ def dual_slope_of_hinge(beta):
     return -inf if beta < 0.0 else inf if beta > 1.0 else -1.0
 
 
-def test_bisection_as_printed_may_never_stop():
+def test_bisection_as_printed_may_not_terminate():
     """Alg. 1 runs while |varphi'(mid)| >= epsilon. Hinge, x = 1, eta = 1/2: that jumps from -1/2 to infinity at 1."""
     low, high, steps = -1.0, 3.0, 0
     middle = (low + high) / 2.0
@@ -242,7 +242,7 @@ def test_bisection_counts_halvings_of_beta_not_of_the_derivative():
     assert steps <= log(slope / epsilon, 2) + 1
 
 
-def test_the_root_on_a_piece_may_lie_outside_the_domain():
+def test_root_on_a_piece_may_lie_outside_the_domain():
     """Lemma 3 and Proposition 2 take beta as the root of (phi*(-beta))' + C_1 beta + C_2, which may have none.
 
     Hinge, x = 1, w_hat = 0, eta = 1/2: -1 + beta/2 = 0 at 2, where phi* is infinite. 0 is in the subdifferential at 1.
@@ -277,7 +277,7 @@ def g_of(beta, x, w, eta, lam):
     return float(x @ (np.sign(u) * np.maximum(np.abs(u) - lam * eta, 0.0)))
 
 
-def test_lemma_2_leaves_out_absent_features():
+def test_lemma_2_omits_absent_features():
     """It divides by x_i. Without those with x_i = 0 it is right; without a penalty breakpoints coincide in pairs."""
     x, w, eta, lam = np.array([1.0, 0.0, -2.0]), np.array([0.5, 1.0, 0.3]), 0.7, 0.4
     with np.errstate(all="ignore"):
@@ -333,7 +333,7 @@ def at_random(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_partition_on_the_real_breakpoints_is_right(seed):
+def test_partition_on_the_2d_breakpoints_is_correct(seed):
     """As the library has it: the 2d breakpoints, the root after the loop; at most 2d passes, not 2d + 2."""
     parts = problem(seed)
     alg = Passes(*parts, at_random(seed))
@@ -345,7 +345,7 @@ def test_partition_on_the_real_breakpoints_is_right(seed):
     assert max(len(alg.before), len(largest.before)) - 1 <= 2 * len(x)
 
 
-def test_partition_has_no_use_for_a_breakpoint_at_infinity():
+def test_partition_needs_no_breakpoint_at_infinity():
     """Alg. 3 starts from U = [2d + 1], mu = +inf, with no z for it; even with z = 0 its test is 0 * inf."""
     z, mu, p, q = 0.0, inf, 1.0, 1.0
     with np.errstate(all="ignore"):
@@ -353,7 +353,7 @@ def test_partition_has_no_use_for_a_breakpoint_at_infinity():
     assert isnan(test)
 
 
-def test_the_root_belongs_after_the_loop():
+def test_root_is_solved_after_the_loop():
     """Inside it is never set when there are no breakpoints, and solved for in every pass when there are."""
     empty = Passes(np.zeros(0), 1.0, np.zeros(0), 0.4, 0.5, at_random(0))
     assert len(empty.before) == 1  # no pass at all, and yet
@@ -362,7 +362,7 @@ def test_the_root_belongs_after_the_loop():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_loop_invariant(seed):
+def test_loop_invariant(seed):
     """Printed without eta before its sum, and on [min mu_U, max mu_U], which the root may leave and is void in the end.
 
     It holds, with eta, between the last pivots to the left and to the right of the root.
@@ -379,7 +379,7 @@ def test_the_loop_invariant(seed):
     assert max(gaps) > 1e-3
 
 
-def test_the_first_condition_of_the_loop_invariant_counts_from_another_index():
+def test_first_condition_of_the_loop_invariant_is_off_by_one():
     """i* is defined by mu_{i*-1} <= beta <= mu_{i*}, but the condition is right for mu_{i*} <= beta <= mu_{i*+1}."""
     mu, beta = [1.0, 2.0], 0.0  # sorted; U holds both
 
@@ -392,7 +392,7 @@ def test_the_first_condition_of_the_loop_invariant_counts_from_another_index():
     assert condition(defined - 1)
 
 
-def test_the_derivative_is_what_never_decreases():
+def test_derivative_is_monotone_and_the_function_is_not():
     """The proofs of Lemma 3 and of Alg. 3 say so of varphi, which falls to its minimum first."""
     alg = Passes(*problem(3), at_random(3))
     path = alg.beta + np.linspace(-2.0, 2.0, 401)
@@ -428,7 +428,7 @@ def population_optimum(rho, d=1000, tau=0.2, lam=0.1):
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5])
-def test_the_values_of_table_3_lie_below_the_optimum(rho):
+def test_values_of_table_3_lie_below_the_optimum(rho):
     """Weights chosen before a row is seen cost the population optimum or more on average; no printed value does."""
     w, best, zero, value = population_optimum(rho)
     assert best == pytest.approx(0.878, abs=5e-4)
@@ -449,7 +449,7 @@ def only(folder, file):
     return found
 
 
-def test_the_map_names_tests_that_exist():
+def test_docs_paper_names_existing_tests():
     text = (TESTS.parent / "docs" / "paper.md").read_text()
     named = re.findall(r"(test_\w+\.py)(?:::(\w+\*?))?", text)
     assert len(named) > 20
@@ -458,7 +458,7 @@ def test_the_map_names_tests_that_exist():
         assert matching(defined, test or "test_*"), (file, test)
 
 
-def test_the_map_names_code_that_exists():
+def test_docs_paper_names_existing_code():
     text = (TESTS.parent / "docs" / "paper.md").read_text()
     source = TESTS.parent / "src" / "fiol"
     for file, names in re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", text):

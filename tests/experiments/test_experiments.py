@@ -39,14 +39,14 @@ def test_objective_is_the_expectation(rho):
     assert problem.objective(w) == pytest.approx(losses.mean(), abs=5 * losses.std() / np.sqrt(losses.size))
 
 
-def test_objective_of_what_overflowed_is_infinite():
+def test_objective_of_overflowed_weights_is_infinite():
     problem = Lasso(d=3)
     assert problem.objective(np.array([0.0, np.nan, 0.0])) == np.inf
     assert problem.objective(np.array([0.0, 1e200, 0.0])) == np.inf
 
 
 @pytest.mark.parametrize("rho", RHOS)
-def test_rows_have_the_covariance(rho):
+def test_rows_have_the_specified_covariance(rho):
     problem = Lasso(d=5, rho=rho)
     x, y = problem.rows(np.random.default_rng(0), 100_000)
     np.testing.assert_allclose(np.cov(x.T), covariance(problem), atol=0.05 * (1 + problem.delta**2))
@@ -68,7 +68,7 @@ def test_optimum_satisfies_the_optimality_conditions(rho, d):
 
 
 @pytest.mark.parametrize("rho", RHOS)
-def test_optimum_is_that_of_scikit_learn(rho):
+def test_optimum_matches_scikit_learn(rho):
     linear_model = pytest.importorskip("sklearn.linear_model")
     problem = Lasso(d=40, rho=rho)
     root = np.linalg.cholesky(covariance(problem)).T * np.sqrt(40)  # 1/(2n) |root (w - v)|^2 is the quadratic
@@ -78,14 +78,14 @@ def test_optimum_is_that_of_scikit_learn(rho):
     assert problem.optimum.value <= problem.objective(w) + 1e-13
 
 
-def test_error_of_the_optimum_is_no_empty_promise():
+def test_error_bound_of_the_optimum_holds():
     problem = Lasso(d=30, rho=0.5)
     w = problem.optimum.w + 1e-3
     bound = 0.5 * np.sum(problem.smallest_subgradient(w) ** 2)
     assert 0.0 < problem.objective(w) - problem.optimum.value <= bound
 
 
-def test_the_papers_optimum():
+def test_optimum_matches_the_paper():
     values = [Lasso(rho=rho).optimum.value for rho in (0.0, 0.5)]
     np.testing.assert_allclose(values, [0.878204, 0.878251], atol=1e-6)
     assert all(p.value < min(values) for printed in table3.PRINTED.values() for p in printed.values())
@@ -112,7 +112,7 @@ PARTS = Squared(), L1(0.1)
 TINY = table3.Settings(seconds=0.02, d=20, etas=(1e-3, 1e2), rows=8, compiled=False)
 
 
-def test_kinds_of_code_are_compiled_once():
+def test_equal_kinds_of_updates_are_compiled_once():
     fiol, comid = partial(FIOL, *PARTS), partial(COMID, *PARTS)
     algorithms = [
         Algorithm("a", fiol),
@@ -157,7 +157,7 @@ def test_all_runs_learn_the_same_rows_in_turns(monkeypatch):
     assert last.share == 1.0
 
 
-def test_outcomes_are_those_of_a_plain_loop(monkeypatch):
+def test_race_outcomes_match_a_plain_loop(monkeypatch):
     steady_clock(monkeypatch)
     settings = table3.Settings(seconds=0.01, d=6, etas=(1e-2,), rows=4, compiled=False)
     *_, last = table3.race(settings, 0.0, [Algorithm("SGD", partial(SGD, *PARTS))])
@@ -189,7 +189,7 @@ def fail():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_work_is_followed(workers):
+def test_follow_yields_results_of_all_workers(workers):
     found = list(parallel.run_parallel([partial(count, 3), partial(count, 2)], workers))
     assert sorted(found) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]
     assert [item for k, item in found if k == 0] == [0, 1, 2]
@@ -200,7 +200,7 @@ def test_errors_of_workers_are_raised():
         list(parallel.run_parallel([fail, partial(count, 2)], 2))
 
 
-def test_whoever_stops_listening_stops_the_work():
+def test_closing_follow_stops_the_workers():
     following = parallel.run_parallel([partial(count, 10**9), partial(count, 10**9)], 2)
     next(following)
     following.close()  # would hang if the processes went on
@@ -255,7 +255,7 @@ def written(finished, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", list(tiny_experiments()))
-def test_files_of_an_experiment(written, name):
+def test_experiment_writes_its_files(written, name):
     folder, reports, paths, _ = written
     report = next(r for r in reports if r.name == name)
     assert not report.partial
@@ -312,7 +312,7 @@ def test_page_is_well_formed_and_stands_alone(written):
     assert "@import" not in text
 
 
-def test_page_escapes(tmp_path):
+def test_page_escapes_html(tmp_path):
     report = Report(
         "x", "A <b> & c", ["1 < 2"], {}, {}, [Table("t<", ["<"], [["&"]])], [Claim("<p>", None, "&")], partial=True
     )
@@ -322,7 +322,7 @@ def test_page_escapes(tmp_path):
     assert "Cut short" in text
 
 
-def test_nothing_says_where_it_ran(written):
+def test_files_do_not_name_the_machine(written):
     folder, *_ = written
     home, cwd = str(Path.home()), str(Path.cwd())
     for path in folder.glob("*.*"):
@@ -332,7 +332,7 @@ def test_nothing_says_where_it_ran(written):
 
 
 @pytest.mark.parametrize("name", list(tiny_experiments()))
-def test_experiments_can_be_cut_short(name, tmp_path, monkeypatch):
+def test_interrupted_experiments_report_partial_results(name, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(solvers, "compiled_loop", lambda loop: loop)
     monkeypatch.setattr("fiol.experiments.report.save_figure", lambda _, path: path.touch())  # others look at pictures
@@ -354,7 +354,7 @@ def test_experiments_can_be_cut_short(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["stability", "regret"])
-def test_what_no_clock_enters_is_the_same_again(finished, name):
+def test_experiments_without_times_are_reproducible(finished, name):
     again = tiny_experiments()[name]
     for _ in zip(again.run(), range(4), strict=False):
         pass
@@ -383,7 +383,7 @@ def made_up(leader_gap=1e-4, worst=1.0):
     return [*found, outcome(table3.NEWTON, 1.0, worst)]
 
 
-def test_claims_of_table3_follow_the_numbers():
+def test_table3_claims_follow_from_the_numbers():
     settings = table3.Settings()
     assert [c.holds for c in table3.claims(settings, 0.0, made_up())] == [True] * 7
     assert [c.holds for c in table3.claims(settings, 0.0, made_up(leader_gap=0.02))][:2] == [False, False]
@@ -396,7 +396,7 @@ def test_best_step_has_the_smallest_objective():
     assert table3.best_of(runs)["SGD"].eta == 1e-3
 
 
-def test_printed_table_stands_beside_ours():
+def test_page_shows_the_printed_table_beside_ours():
     main, variants = table3.tables(table3.Settings(), 0.0, made_up())
     assert main.rows[0][-3:] == ["1e-6", "0.4313", "0"]
     assert main.rows[-1][-3:] == ["", "", ""]
@@ -423,7 +423,7 @@ def test_regret_of_the_finished_run(finished):
     assert max(o.regret for o in found.overlarge) > 1e3 * max(o.regret for o in fiol)
 
 
-def test_a_bound_that_is_broken_is_noticed(finished):
+def test_violated_bound_is_reported(finished):
     curve = finished["regret"].curves[0]
     broken = curve._replace(bound=[0.5 * r for r in curve.regret[:-1]] + [0.5 * abs(curve.regret[-1])])
     assert not broken.holds
@@ -441,11 +441,11 @@ def test_adversary_contradicts_the_learner():
     np.testing.assert_allclose(np.linalg.norm(x, axis=1), 1.0)
 
 
-def test_environment_is_plain():
+def test_environment_is_plain_json():
     assert json.loads(json.dumps(environment())) == environment()
 
 
-def test_pictures_are_the_same_file_again(tmp_path):
+def test_figures_are_reproducible(tmp_path):
     pytest.importorskip("matplotlib")
     picture = Picture("p", "t", "a", lambda figure: figure.subplots().plot([1, 2]))
     report = Report("x", "t", [], {}, {}, pictures=[picture])

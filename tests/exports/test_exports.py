@@ -89,7 +89,7 @@ KINDS = {"price": "numeric_text", ODD: "category"}
 
 
 @pytest.mark.parametrize("update", UPDATES, ids=["single", "ensemble", "classes"])
-def test_columns_with_odd_names_texts_dates_holes_and_products(update):
+def test_exports_of_odd_names_text_dates_missing_values_and_interactions(update):
     frame = odd_frame()
     coding = TableEncoding.from_spec(KINDS, PAIRS)
     learner = learner_of(frame, update, coding)
@@ -138,7 +138,7 @@ def test_models_that_sql_cannot_express():
         python_source(fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.Entropy()), n_features=2))
 
 
-def test_sql_of_many_features_and_categories():
+def test_sql_with_many_features_and_categories():
     n = 3000
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=n)
     w = np.random.default_rng(0).normal(size=n)
@@ -161,7 +161,7 @@ def test_sql_of_many_features_and_categories():
     close(run_sql(learner, many)[:, 0], learner.scores(many))
 
 
-def test_words_tags_hashes_names_and_numbers_in_python():
+def test_python_export_of_words_tags_hashes_names_and_numbers():
     texts = ["Call me Ishmael. Some_thing Ünïcödé 9", None, "²½ ٣ it's\tCALL call", ""]
     frame = pd.DataFrame(
         {"text": texts, "tags": [["a", "it's"], None, [], ["a", "a"]], "flag": [True, False, True, True]}
@@ -198,7 +198,7 @@ LOSSES += [fiol.Softmax(), fiol.CrammerSinger()]
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_predictions_of_every_link(loss):
+def test_exports_of_all_links(loss):
     draw = np.random.default_rng(5)
     X = draw.normal(size=(40, 3))
     learner = fiol.Learner(fiol.FIOL(loss))
@@ -245,7 +245,7 @@ def test_predictions_of_every_link(loss):
         np.testing.assert_allclose(told["prediction"][:, 0], expected, rtol=1e-12)
 
 
-def test_two_classes_of_a_joint_loss_in_sklearn():
+def test_sklearn_export_of_two_joint_classes():
     X = np.random.default_rng(0).normal(size=(30, 2))
     learner = fiol.Learner(fiol.FIOL(fiol.Softmax()))
     learner.learn(X, ["a" if x > 0 else "b" for x in X[:, 0]])
@@ -259,7 +259,7 @@ def test_two_classes_of_a_joint_loss_in_sklearn():
 
 @pytest.mark.parametrize("options", [{}, {"bits": 12}, {"max_features": 5}, {"dtype": "float32"}, {"average": True}])
 @pytest.mark.parametrize("update", UPDATES, ids=["single", "ensemble", "classes"])
-def test_json_goes_on_to_the_same_bits(update, options, tmp_path):
+def test_json_import_keeps_all_bits(update, options, tmp_path):
     if options.get("average") and update is None:
         pytest.skip("an ensemble keeps no averages")
     rows = [{"age": 1.0 + k, "city": ["it's", "日本\u2028", 'a "b"'][k % 3]} for k in range(9)]
@@ -291,7 +291,7 @@ def test_json_goes_on_to_the_same_bits(update, options, tmp_path):
     assert for_predicting.rounds == 0
 
 
-def test_json_edited_by_hand_and_damaged(tmp_path):
+def test_edited_and_damaged_json(tmp_path):
     learner = fiol.Learner(UPDATES[0])
     learner.learn([{"a": 1.0, "b": 2.0}], [1.0])
     told = model_to_json(learner)
@@ -330,7 +330,7 @@ def test_json_edited_by_hand_and_damaged(tmp_path):
 # --- models of files --------------------------------------------------------------------------
 
 
-def test_models_of_files_with_pairs_and_json_rows(tmp_path):
+def test_exports_of_models_with_pairs_and_json_rows(tmp_path):
     data = tmp_path / "rows.vw"
     data.write_text("1 |a x y:2 |b z:3 u\n-1 |a x |b z\n1 |a y:0.5 y |b u w:2\n")
     reading = Reading("vw", pairs=(("a", "b"), ("a", "a")))
@@ -366,7 +366,7 @@ def test_nanoseconds_do_not_overflow():
     assert str(fiol.features.column_values.moment_of("2263-01-01T00:00:00.1234567")) == "2263-01-01T00:00:00.123456"
 
 
-def test_dates_of_rows_are_those_of_columns():
+def test_dates_in_rows_match_dates_in_columns():
     texts = ["1600-02-29", "1999-12-31T23:59:59.999999999Z", "2024-02-29 07:30+02:00", "2000-01-01T00:00:01.5-0330"]
     texts += ["2263-01-01T00:00:00.0000000", "0001-01-01+02", "9999-12-31 23:59Z"]
     for text in texts:
@@ -397,7 +397,7 @@ def test_dates_of_rows_are_those_of_columns():
             moment_of_value(text)
 
 
-def test_the_module_needs_no_library(tmp_path):
+def test_exported_module_imports_no_library(tmp_path):
     learner = learner_of(odd_frame(), UPDATES[0], TableEncoding.from_spec(KINDS, PAIRS))
     (tmp_path / "model.py").write_text(python_source(learner), encoding="utf-8")
     row = {"age": 1.0, ODD: "Rome", "price": "2", "when": "2024-03-01 07:00:00"}

@@ -1,4 +1,4 @@
-"""Rows in any container become one chunk, to the bit; errors name their place; the caller's data stays as it was."""
+"""Rows of any container become the same chunk, errors name their place, and inputs stay unchanged."""
 
 import datetime
 import pickle
@@ -132,28 +132,28 @@ def matrices(draw, least=0, dtypes=DTYPES):
 
 
 @given(matrices(), st.sampled_from(sorted(DENSE)))
-def test_dense_containers_agree(X, container):
+def test_dense_containers_give_the_same_chunk(X, container):
     if container in ("lists", "tuples") and X.dtype.kind in "iu":
         X = X.astype("f8")  # lists know no type: a mix of 2**63 and -1 would be neither
     check_equal(to_chunk(DENSE[container](X)), reference(X))
 
 
 @given(matrices(least=1), st.sampled_from(sorted(FRAMES)))
-def test_frames_agree(X, container):
+def test_frames_give_the_same_chunk(X, container):
     if X.dtype == np.float16:
         X = X.astype(np.float32)  # few frames know it
     check_equal(to_chunk(FRAMES[container](X)), reference(X))
 
 
 @given(matrices(least=1), st.sampled_from(sorted(SPARSE)))
-def test_sparse_containers_agree(X, container):
+def test_sparse_containers_give_the_same_chunk(X, container):
     if X.dtype == np.float16:
         X = X.astype(np.float32)  # scipy does not know it
     check_equal(to_chunk(SPARSE[container](X)), reference(X))
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (1, 1)])
-def test_empty_ones_work(shape):
+def test_empty_containers(shape):
     X = np.zeros(shape)
     forms = [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.lil_matrix, pd.DataFrame, *DENSE.values()]
     for form in forms:
@@ -205,7 +205,7 @@ def raw(rows, index=np.int32):
 
 
 @given(untidy(most=40), st.sampled_from([np.int32, np.int64]))
-def test_untidy_rows_are_put_in_order_and_left_alone(rows, index):
+def test_unsorted_rows_are_canonicalized_in_a_copy(rows, index):
     data, indices, indptr = raw(rows, index)
     shape, lines = (len(rows), 6), np.repeat(np.arange(len(rows)), np.diff(indptr))
     order = np.argsort(indices, kind="stable")
@@ -254,7 +254,7 @@ def test_large_indices_survive():
 
 
 @given(matrices(least=1, dtypes=st.just("f8")), st.data())
-def test_row_blocks_are_those_rows(X, data):
+def test_row_blocks_match_their_rows(X, data):
     start, stop = (data.draw(st.integers(-len(X), len(X))) for _ in range(2))
     chunk = to_chunk(X)
     block = chunk.row_block(start, stop)
@@ -262,7 +262,7 @@ def test_row_blocks_are_those_rows(X, data):
     assert not block.data.size or np.shares_memory(block.data, chunk.data)
 
 
-def test_one_compiled_variant_per_loop():
+def test_loops_compile_one_variant():
     for X in (np.eye(3), np.eye(3, dtype="f4"), read_only(np.eye(3)), sp.eye(3, format="csr"), pl.DataFrame(np.eye(3))):
         to_chunk(X)
     to_chunk(Chunk(read_only(np.array([0, 2])), read_only(np.array([1, 0])), read_only(np.array([1, 2]))))
@@ -291,7 +291,7 @@ def test_columns_are_matched_by_name(build):
         to_chunk(bad, columns=["a", "b"])
 
 
-def test_columns_without_names_go_by_position():
+def test_columns_without_names_are_matched_by_position():
     assert column_names(np.eye(2)) is column_names(pd.DataFrame(np.eye(2))) is column_names(sp.eye(2)) is None
     assert column_names(pd.Series([1.0], name="a")) is column_names(pl.DataFrame()) is None
     for X in (np.eye(2), pd.DataFrame(np.eye(2)), sp.csr_matrix(np.eye(2))):
@@ -303,7 +303,7 @@ def test_sparse_and_nullable_columns_are_reordered():
     check_equal(to_chunk(frame, columns=("a", "b")), reference([[1, 0], [0, 5]]))
 
 
-def test_matching_columns():
+def test_column_matching():
     assert match_columns(("a", "b"), ["a", "b"]) is None
     assert match_columns(["c", "a", "b"], ["a", "b", "c"]) == [1, 2, 0]
     many = [f"c{i}" for i in range(8)]
@@ -470,12 +470,12 @@ WRONG_X = [
 
 
 @pytest.mark.parametrize(("X", "error", "message"), WRONG_X)
-def test_wrong_rows_are_named(X, error, message):
+def test_errors_name_wrong_rows(X, error, message):
     with pytest.raises(error, match=message):
         to_chunk(X)
 
 
-def test_the_number_of_features_is_checked():
+def test_number_of_features_is_checked():
     X = [[1.0, 0.0, 2.0]]
     for fine in (X, np.array(X), sp.csr_matrix(X), to_chunk(X), pd.DataFrame(X)):
         check_equal(to_chunk(fine, n_features=3), reference(X))
@@ -522,7 +522,7 @@ def test_targets_and_weights_of_any_series(series, loss):
         np.array([1, -1], ">f4"),
     ],
 )
-def test_unusual_series(y):
+def test_unusual_series_of_targets(y):
     before = y.copy()
     assert check_targets(y, 2, fiol.Logistic()).tolist() == [1.0, -1.0]
     assert (y == before).all()
@@ -559,12 +559,12 @@ WRONG_Y = [
 
 
 @pytest.mark.parametrize(("y", "error", "message"), WRONG_Y)
-def test_wrong_targets_are_named(y, error, message):
+def test_errors_name_wrong_targets(y, error, message):
     with pytest.raises(error, match=message):
         check_targets(y, 4, fiol.Logistic())
 
 
-def test_other_losses_say_what_they_want():
+def test_target_errors_name_what_the_loss_accepts():
     with pytest.raises(ValueError, match=r"^y\[1\] must be a finite number of at least 0 for Poisson, got -1$"):
         check_targets([0.5, -1.0], 2, fiol.Poisson())
     assert check_targets([True, False], 2, fiol.Poisson()).tolist() == [1.0, 0.0]
@@ -588,7 +588,7 @@ def test_other_losses_say_what_they_want():
         (["a", "b"], TypeError, r"^sample_weight holds str: it must be numbers$"),
     ],
 )
-def test_wrong_weights_are_named(weights, error, message):
+def test_errors_name_wrong_weights(weights, error, message):
     with pytest.raises(error, match=message):
         check_sample_weights(weights, 2)
 
@@ -625,7 +625,7 @@ def hashed(bits):
 
 
 @given(DICTS | st.lists(LONG, max_size=3), st.data())
-def test_vocabulary_numbers_by_first_appearance_whatever_the_chunks(rows, data):
+def test_vocabulary_numbers_by_first_appearance(rows, data):
     plain, whole, cut, single = Numbers(), Vocabulary(), Vocabulary(), Vocabulary()
     expected = plainly(rows, plain.__getitem__)
     check_equal(whole.encode(iter(rows)), expected)
@@ -645,7 +645,7 @@ def test_vocabulary_numbers_by_first_appearance_whatever_the_chunks(rows, data):
 
 
 @given(DICTS | st.lists(LONG, max_size=3), st.sampled_from([1, 3, 20]))
-def test_hashing_needs_no_memory(rows, bits):
+def test_hashing_keeps_no_vocabulary(rows, bits):
     hashing = Hashing(bits)
     expected = plainly(rows, hashed(bits))
     check_equal(hashing.encode(rows), expected)
@@ -657,7 +657,7 @@ def test_hashing_needs_no_memory(rows, bits):
 
 
 @given(untidy(), st.sampled_from([1, 2, 3, 31]))
-def test_folding_is_hashing_of_integers(rows, bits):
+def test_folding_hashes_integers(rows, bits):
     rows = [dict(row) for row in rows]
     chunk = tidy([list(row.items()) for row in rows])
     before = pickle.dumps(chunk)
@@ -668,7 +668,7 @@ def test_folding_is_hashing_of_integers(rows, bits):
     assert pickle.dumps(chunk) == before
 
 
-def test_hashes_are_those_of_every_machine():
+def test_hashes_are_platform_independent():
     names = ("age", "color=red", "é", "")
     assert [Hashing(18).number(name) for name in names] == [165201, 167982, 67463, 0]
     assert [Hashing(18, "crc32").number(name) for name in names] == [186462, 194679, 248357, 0]  # of older files
@@ -683,7 +683,7 @@ def test_hashes_are_those_of_every_machine():
     assert numbers == {f"{Hashing(24).number('color=red')}\n"}
 
 
-def test_hashing_forgets_what_it_remembers(monkeypatch):
+def test_hash_cache_is_bounded(monkeypatch):
     monkeypatch.setattr("fiol.features.hashing.CACHE_SIZE", 3)
     hashing = Hashing(20)
     for k in range(20):
@@ -691,7 +691,7 @@ def test_hashing_forgets_what_it_remembers(monkeypatch):
     assert len(hashing.known) <= 3
 
 
-def test_hashing_is_a_value():
+def test_hashing_compares_by_value():
     assert Hashing(3) == Hashing(3) != Hashing(4)
     assert len({Hashing(3), Hashing(3)}) == 1
     assert repr(Hashing(3)) == "Hashing(3)"
@@ -707,12 +707,12 @@ def test_hashing_is_a_value():
         (2.5, TypeError, r"^bits must be an integer, got 2\.5$"),
     ],
 )
-def test_impossible_bits(bits, error, message):
+def test_invalid_bits_raise(bits, error, message):
     with pytest.raises(error, match=message):
         Hashing(bits)
 
 
-def test_integers_and_their_names_are_different():
+def test_integers_and_their_strings_are_different_features():
     words = Vocabulary()
     words.encode([{1: 1.0, "1": 1.0}])
     assert words.names == [1, "1"]
@@ -722,7 +722,7 @@ def test_integers_and_their_names_are_different():
     assert words.encode_one({np.int64(1): 1.0, np.str_("1"): 2.0})[0].tolist() == [0, 1]
 
 
-def test_new_names_can_be_left_out():
+def test_unknown_names_can_be_skipped():
     words = Vocabulary()
     words.encode([{"a": 1.0, "color": "red"}])
     row = {"b": 3.0, "color": "blue", 3: 1.0, "a": 2.0}
@@ -755,7 +755,7 @@ WRONG_ROW = [
 
 @pytest.mark.parametrize("encoder", [Vocabulary, lambda: Hashing(20)], ids=["Vocabulary", "Hashing"])
 @pytest.mark.parametrize(("row", "error", "message"), WRONG_ROW)
-def test_wrong_dicts_are_named_and_leave_no_names(row, error, message, encoder):
+def test_invalid_dicts_raise_and_add_no_names(row, error, message, encoder):
     encoder = encoder()
     encoder.encode([{"age": 1.0, "color": "red"}])
     before, size = pickle.dumps(encoder), encoder.size
@@ -769,7 +769,7 @@ def test_wrong_dicts_are_named_and_leave_no_names(row, error, message, encoder):
 
 
 @pytest.mark.parametrize("row", [{0: 1e100, 2: 1e100}, {0: 1e-90, 2: -(1e-90 - 1e-105)}])
-def test_collisions_out_of_range_are_errors(row):
+def test_overflowing_collisions_raise(row):
     with pytest.raises(ValueError, match=rf"^X\[1\], the sum of all that is feature 0, {RANGE}, got"):
         Hashing(1).encode([{"a": 1.0}, row])
     with pytest.raises(ValueError, match=rf"^x, the sum of all that is feature 0, {RANGE}, got"):
@@ -779,14 +779,14 @@ def test_collisions_out_of_range_are_errors(row):
         Hashing(1).fold(plain)
 
 
-def test_negative_integers_are_no_hashes():
+def test_negative_integer_names_raise():
     with pytest.raises(ValueError, match=r"^X\[1\] has the key -1: an index is at least 0$"):
         Hashing(4).encode([{"a": 1.0}, {-1: 1.0}])
     assert Vocabulary().encode([{-1: 1.0}]).indices.tolist() == [0]
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_rows_that_raise_leave_no_names(error):
+def test_failing_rows_add_no_names(error):
     def rows():
         yield {"a": 1.0}
         yield {"b": 1.0, "color": "red"}
@@ -801,12 +801,12 @@ def test_rows_that_raise_leave_no_names(error):
     assert words.encode([{"b": 1.0}]).indices.tolist() == [1]
 
 
-def test_a_dict_is_no_list_of_dicts():
+def test_dict_instead_of_list_of_dicts_raises():
     with pytest.raises(TypeError, match=r"^rows must be an iterable of dicts: for a single one use encode_one$"):
         Vocabulary().encode({"a": 1.0})
 
 
-def test_no_compiler_is_loaded_by_the_import():
+def test_importing_features_loads_no_compiler():
     heavy = "{'narwhals', 'numba', 'scipy', 'pandas', 'polars', 'pyarrow'}"
     script = f"import sys, fiol.features.feature_space; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -814,7 +814,7 @@ def test_no_compiler_is_loaded_by_the_import():
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7])
-def test_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
+def test_sparse_rows_canonicalized_in_pieces_are_the_same(at_once, monkeypatch):
     """In any order, with zeros and duplicates, rows without entries, and sums that cancel."""
     draw = np.random.default_rng(at_once)
     for _ in range(30):
@@ -835,7 +835,7 @@ def test_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 7])
-def test_dense_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
+def test_dense_rows_canonicalized_in_pieces_are_the_same(at_once, monkeypatch):
     """With zeros and without, of every type and in either order, one row at a time or several."""
     draw = np.random.default_rng(at_once)
     arrays = [draw.integers(low, 3, (draw.integers(0, 9), draw.integers(0, 4))) for low in (0, 1) for _ in range(20)]
@@ -853,7 +853,7 @@ def test_dense_rows_are_the_same_looked_at_in_pieces(at_once, monkeypatch):
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-def test_an_interrupt_between_pieces_of_dense_rows(zeros, monkeypatch):
+def test_interrupt_between_pieces_of_dense_rows(zeros, monkeypatch):
     """A single call for millions of rows took seconds, in which no signal was seen."""
     monkeypatch.setattr("fiol.features.containers.AT_ONCE", 8)
     learner, pieces, real = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False), [], containers.doubles
@@ -871,7 +871,7 @@ def test_an_interrupt_between_pieces_of_dense_rows(zeros, monkeypatch):
     assert (learner.rounds, learner.n_features) == (0, 0)
 
 
-def test_the_largest_value_is_none_too_large():
+def test_largest_accepted_value():
     with pytest.raises(ValueError, match=r"^X\[1, 1\] must be 0 or between 1e-100 and "):
         to_chunk(np.array([[LARGEST, SMALLEST], [0.0, 2.0 * LARGEST]]))
     assert to_chunk([[LARGEST, SMALLEST]]).data.tolist() == [LARGEST, SMALLEST]
@@ -887,6 +887,6 @@ def test_the_largest_value_is_none_too_large():
         (np.array([MOST_FEATURES]), MOST_FEATURES, ValueError, r"index overflow, the largest is \d+$"),
     ],
 )
-def test_indices_are_refused_with_the_reason(indices, limit, error, message):
+def test_invalid_indices_raise_with_a_reason(indices, limit, error, message):
     with pytest.raises(error, match=message):
         check_indices(np.array([0, 1]), indices, limit)

@@ -53,7 +53,7 @@ ERRORS = st.sampled_from([ValueError, KeyboardInterrupt, MemoryError, SystemExit
 
 
 @given(st.lists(ROWS, max_size=3), ROWS, ERRORS, st.sampled_from([{}, {"bits": 3}, {"any_names": True}]))
-def test_whatever_is_raised_everything_is_as_it_was(before, rows, error, options):
+def test_any_error_restores_the_feature_space(before, rows, error, options):
     space = FeatureSpace(**options)
     for each in before:
         with space.transaction():
@@ -79,7 +79,7 @@ def test_whatever_is_raised_everything_is_as_it_was(before, rows, error, options
 @pytest.mark.parametrize(
     "X", [np.eye(3), sp.eye(5, format="csr"), pd.DataFrame({"a": [1.0], "b": [2.0]}), [{"a": 1.0}]]
 )
-def test_columns_and_numbers_go_back_too(X):
+def test_error_restores_columns_and_numbers(X):
     space = FeatureSpace()
     expected = seen(space)
 
@@ -98,8 +98,8 @@ def test_columns_and_numbers_go_back_too(X):
     assert space.features > 0
 
 
-def test_an_interrupt_in_the_middle_of_bounded_rows_is_no_round(monkeypatch):
-    """After features were dropped and rows learned from, weights, names and round are those of before."""
+def test_interrupted_bounded_rows_are_rolled_back(monkeypatch):
+    """Also after features were dropped and rows learned: weights, names and round are restored."""
     model = learner(FIOL(Logistic(), L1(0.2), Constant(0.1)), max_features=3)
     model.learn([{"a": 5.0, "b": 0.1}], [1])
     before, twin = whole(model), model.copy()
@@ -126,7 +126,7 @@ def test_an_interrupt_in_the_middle_of_bounded_rows_is_no_round(monkeypatch):
 
 
 @given(ROWS, st.lists(ROWS, min_size=1), st.booleans())
-def test_reading_leaves_no_trace(learned, read, counts):
+def test_reading_changes_no_feature(learned, read, counts):
     space = FeatureSpace(counts_unseen=counts, any_names=True)
     if learned:
         with space.transaction():
@@ -148,7 +148,7 @@ def test_reading_leaves_no_trace(learned, read, counts):
 
 
 @pytest.mark.parametrize("geometry", [None, "entropy", "signed_entropy"])
-def test_predictions_of_river_leave_no_trace(geometry, monkeypatch):
+def test_river_predictions_change_no_feature(geometry, monkeypatch):
     from fiol.river import FIOLRegressor
 
     if geometry is not None:  # the feature space is the same; one compiled model is enough
@@ -172,7 +172,7 @@ def stream(rows=40, d=6, seed=0):
     return X, np.sign(X @ rng.standard_normal(d) + 0.1), rng.choice([0.0, 0.5, 2.0], rows)
 
 
-def test_learning_from_chunks_is_learning_from_their_rows():
+def test_learning_from_chunks_matches_learning_from_rows():
     X, y, weight = stream()
     plain, model = learner(FIOL(Logistic(), L1(0.01))), learner(FIOL(Logistic(), L1(0.01)))
     chunk = to_chunk(X)
@@ -215,7 +215,7 @@ WRONG_CHUNKS = [
 
 
 @pytest.mark.parametrize(("chunk", "error", "message"), WRONG_CHUNKS)
-def test_what_a_kernel_cannot_take_is_refused(chunk, error, message):
+def test_chunks_invalid_for_kernels_raise(chunk, error, message):
     model = learner(FIOL(Squared()), n_features=2)
     before = whole(model)
     with pytest.raises(error, match=message):
@@ -225,7 +225,7 @@ def test_what_a_kernel_cannot_take_is_refused(chunk, error, message):
     assert whole(model) == before
 
 
-def test_other_arguments_of_a_chunk_are_checked_too():
+def test_chunk_arguments_are_checked():
     model = learner(FIOL(Logistic()))
     before = whole(model)
     for arguments, message in [
@@ -250,7 +250,7 @@ def test_other_arguments_of_a_chunk_are_checked_too():
 
 
 @given(st.integers(0, 5), st.integers(0, 6), st.integers(0, 9))
-def test_bytes_bring_the_chunk_back(rows, d, seed):
+def test_chunk_bytes_round_trip(rows, d, seed):
     chunk = to_chunk(stream(rows, d, seed)[0])
     data = chunk.to_bytes()
     for form in (data, bytearray(data), memoryview(data)):
@@ -265,14 +265,14 @@ def test_bytes_bring_the_chunk_back(rows, d, seed):
     assert struct.unpack_from(f"<{n}i", data, start + 8 * n) == tuple(chunk.indices)
 
 
-def test_bytes_that_can_be_written_to_are_shared():
+def test_writable_chunk_bytes_are_shared():
     room = bytearray(FINE.to_bytes())
     chunk = Chunk.from_bytes(room)
     assert all(np.shares_memory(array, np.frombuffer(room, np.uint8)) for array in chunk)
     learner(FIOL(Squared())).learn_chunk(chunk, [1.0, 2.0])
 
 
-def test_damaged_bytes_are_refused_with_a_reason():
+def test_damaged_chunk_bytes_raise_with_a_reason():
     data = FINE.to_bytes()
     for k in range(len(data)):
         broken = bytearray(data)
@@ -294,7 +294,7 @@ def test_damaged_bytes_are_refused_with_a_reason():
         (([0, 2], [0, -1], [1.0, 2.0]), "an index is at least 0"),
     ],
 )
-def test_bytes_of_what_is_not_canonical_are_refused(arrays, message):
+def test_bytes_of_non_canonical_chunks_raise(arrays, message):
     indptr, indices, data = (np.array(a, t) for a, t in zip(arrays, ("<i8", "<i4", "<f8"), strict=True))
     with pytest.raises(ValueError, match=message):
         Chunk.from_bytes(Chunk(indptr, indices, data).to_bytes())
@@ -311,7 +311,7 @@ def blocks(monkeypatch):
 @pytest.mark.parametrize("rows", [0, 1, 3, 4, 5, 8, 11])
 @pytest.mark.parametrize("options", [{}, {"bits": 3}, {"max_features": 9}])
 @pytest.mark.usefixtures("blocks")
-def test_a_generator_is_its_list_and_is_read_block_by_block(rows, options):
+def test_generator_matches_list_and_is_read_in_blocks(rows, options):
     dicts = [{f"c{k % 5}": 1.0 + k, "a": 0.5} for k in range(rows)]
     y, weight = np.where(np.arange(rows) % 3, 1.0, -1.0), np.linspace(0.5, 2.0, rows)
     plain, model = (learner(FIOL(Logistic(), L1(0.01)), **options) for _ in range(2))
@@ -329,7 +329,7 @@ def test_a_generator_is_its_list_and_is_read_block_by_block(rows, options):
 
 
 @pytest.mark.usefixtures("blocks")
-def test_a_block_of_a_generator_is_learned_from_whole_or_not_at_all():
+def test_generator_block_is_learned_completely_or_not_at_all():
     def rows(bad):
         for k in range(20):
             if k == 10:
@@ -355,7 +355,7 @@ def test_a_block_of_a_generator_is_learned_from_whole_or_not_at_all():
     assert model.rounds == 0  # all targets are looked at before the first row
 
 
-def test_chunks_one_after_another():
+def test_learn_chunks_matches_learn():
     X, y, weight = stream()
     plain, model, held = learner(FIOL(Logistic())), learner(FIOL(Logistic())), []
 
@@ -387,7 +387,7 @@ class Table:
         self.columns_ = columns
 
 
-def test_one_line_makes_a_container_known(monkeypatch):
+def test_register_container(monkeypatch):
     monkeypatch.setattr(frames, "CONVERSIONS", dict(frames.CONVERSIONS))
     table = Table(b=[1.0, 0.0], a=[2.0, 3.0])
     with pytest.raises(TypeError, match="must be a matrix"):
@@ -405,7 +405,7 @@ def test_one_line_makes_a_container_known(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_what_comes_out_of_river_is_of_the_kind_that_went_in(kind):
+def test_river_returns_the_kind_of_frame_it_was_given(kind):
     from fiol.river import FIOLClassifier, FIOLRegressor
 
     X, y = kind({"a": [1.0, 2.0, 3.0], "color": ["r", "g", "r"]}), ["p", "q", "p"]
@@ -421,7 +421,7 @@ def test_what_comes_out_of_river_is_of_the_kind_that_went_in(kind):
     assert list(z.to_pylist() if kind is pa.table else z) == [numbers.predict_one(x) for x in rows]
 
 
-def test_arrow_goes_in_and_comes_out_without_other_frames():
+def test_arrow_needs_no_other_frame_library():
     script = """
 import sys
 sys.modules["polars"] = None
@@ -437,14 +437,14 @@ print(type(model.predict_many(table)).__name__)
     assert done.stdout == "ChunkedArray\n"
 
 
-def test_the_import_loads_no_frames():
+def test_import_loads_no_frame_library():
     script = "import sys, fiol; print({'narwhals', 'pandas', 'polars', 'pyarrow'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
     assert fiol.Chunk is Chunk
 
 
-def test_all_things_of_a_transaction_are_taken_back():
+def test_transaction_rolls_back_all_parts():
     first, second = Vocabulary(["a"]), Vocabulary(["b"])
 
     def work():
@@ -457,7 +457,7 @@ def test_all_things_of_a_transaction_are_taken_back():
     assert (first.names, second.names) == (["a"], ["b"])
 
 
-def test_the_heaviest_rows_and_those_of_no_weight():
+def test_largest_and_zero_sample_weights():
     assert check_sample_weights([HEAVIEST, 0.0], 2).tolist() == [HEAVIEST, 0.0]
     with pytest.raises(ValueError, match=r"^sample_weight\[1\] must be at least 0"):
         check_sample_weights([0.0, -1.0, HEAVIEST], 3)
@@ -466,6 +466,6 @@ def test_the_heaviest_rows_and_those_of_no_weight():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_integers_beyond_every_float(sign):
-    """Are as infinite as they are, on their own side."""
+def test_integers_beyond_float_range_are_infinite(sign):
+    """With their own sign."""
     assert check_value("X[0]", "a", sign * 10**400) == sign * np.inf

@@ -1,4 +1,4 @@
-"""Labels by code: against numpy's own unique, and a plain list of labels."""
+"""Label codes match numpy's unique and a plain list of labels."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), ahead=st.integers(1, 20), few=st.integers(0, 8))
-def test_numbers_are_places_among_the_sorted_classes(kind, data, ahead, few):
-    """Whatever is known before, wherever in the rows a class appears first, and however the places are found."""
+def test_codes_are_positions_among_sorted_classes(kind, data, ahead, few):
+    """For any known classes, any order of appearance and both search methods."""
     values, dtype = KINDS[kind]
     labels = np.array(data.draw(st.lists(values, min_size=1, max_size=30)), dtype)
     before = data.draw(st.none() | st.lists(values, min_size=1, max_size=5))
@@ -36,7 +36,7 @@ def test_numbers_are_places_among_the_sorted_classes(kind, data, ahead, few):
         assert classes is known
 
 
-def test_labels_that_equal_nothing_end():
+def test_labels_unequal_to_themselves_are_found_once():
     """Not a time is not itself, and is found once for all that."""
     classes, _ = sorted_codes(np.array(["NaT", "2020-01-01"], "datetime64[D]"))
     assert len(classes) >= 2
@@ -71,7 +71,7 @@ def test_codes_follow_the_order_of_appearance_and_can_be_taken_back(parts, refus
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.nan, np.float32("nan")])
-def test_a_missing_label_is_no_label(missing):
+def test_missing_label_raises(missing):
     with pytest.raises(ValueError, match=r"^y is missing$"):
         plain_label(missing)
     assert plain_label(np.int64(3)) == 3

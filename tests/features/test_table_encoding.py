@@ -142,7 +142,7 @@ FIRST = {
 
 @settings(max_examples=60)
 @given(ROWS, st.sampled_from(sorted(FRAMES)), PAIRS)
-def test_rows_are_those_of_a_slow_loop(rows, library, pairs):
+def test_encoded_rows_match_slow_loop(rows, library, pairs):
     table = {name: [FIRST[name], *(row[name] for row in rows)] for name in VALUES}
     frame = FRAMES[library](table)
     encoding = TableEncoding.from_spec(GIVEN, pairs).completed(frame)
@@ -160,7 +160,7 @@ def test_rows_are_those_of_a_slow_loop(rows, library, pairs):
     assert hash(TableEncoding.from_json(told)) == hash(encoding)
 
 
-def test_rows_do_not_depend_on_the_order_of_columns_nor_on_how_they_are_cut():
+def test_encoded_rows_are_invariant_to_column_order_and_chunking():
     table = {
         "city": ["Rome", None, "Oslo", "Rome"],
         "age": [1.0, 0.0, None, 2.0],
@@ -178,7 +178,7 @@ def test_rows_do_not_depend_on_the_order_of_columns_nor_on_how_they_are_cut():
     same(TableEncoding.infer(pa.table(table)).named_rows(pa.table(table)), dicts)
 
 
-def test_what_a_first_frame_says():
+def test_encoding_is_inferred_from_the_first_frame():
     long = [f"{k} is one of the many texts of some length" for k in range(4)]
     frame = pd.DataFrame(
         {
@@ -222,7 +222,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("encoding", "table", "message"), REFUSED)
 @pytest.mark.parametrize("library", sorted(FRAMES))
-def test_errors_name_row_and_column(encoding, table, message, library):
+def test_encoding_errors_name_row_and_column(encoding, table, message, library):
     with pytest.raises(ValueError, match=message):
         encoding.named_rows(FRAMES[library](table))
 
@@ -256,13 +256,13 @@ def test_invalid_encodings_are_refused(make, message):
         make()
 
 
-def test_a_bad_value_says_where():
+def test_bad_value_error_names_its_place():
     with pytest.raises(BadValueError) as caught:
         NUMBER.named_rows(pl.DataFrame({"a": ["x"]}))
     assert (caught.value.row, caught.value.column) == (0, "a")
 
 
-def test_crosses_of_nothing():
+def test_interactions_of_missing_values():
     rows = NUMBER.named_rows(pd.DataFrame({"a": [0.0, 0.0]}))
     again = add_interactions(rows, [], [("a", "b")])
     assert isinstance(again, NamedRows)
@@ -270,7 +270,7 @@ def test_crosses_of_nothing():
     assert np.array_equal(again.chunk.indptr, [0, 0, 0])
 
 
-def test_columns_that_make_one_name_add_up():
+def test_columns_with_the_same_feature_name_add_up():
     table = {"city": ["Rome", "Oslo"], "city=Rome": [2.0, 3.0], "b": [1.0, 0.0]}
     encoding = TableEncoding.from_spec(None, [("city=Rome", "b"), ("city", "b")]).completed(pd.DataFrame(table))
     rows = encoding.named_rows(pd.DataFrame(table))
@@ -280,7 +280,7 @@ def test_columns_that_make_one_name_add_up():
     assert chunk.data.tolist() == [3.0, 1.0, 3.0, 3.0, 1.0]
 
 
-def test_times_of_day_are_shares_of_a_day_and_hours():
+def test_times_of_day_become_fractions_and_hours():
     times = [dt.time(12), dt.time(0), None, dt.time(18, 0, 0, 500000), dt.time(6)]
     texts = [None if time is None else time.isoformat() for time in times]
     frames = [

@@ -46,7 +46,7 @@ def bits(model):
 
 @pytest.mark.parametrize("library", sorted(FRAMES))
 @pytest.mark.parametrize("options", [{}, {"bits": 10}, {"max_features": 30}])
-def test_frames_are_their_rows_as_dicts(library, options):
+def test_frames_match_their_rows_as_dicts(library, options):
     frame, model, other = (
         FRAMES[library](TABLE),
         learner(FIOL(Logistic()), **options),
@@ -66,7 +66,7 @@ def test_frames_are_their_rows_as_dicts(library, options):
     assert bits(model) == bits(other)
 
 
-def test_files_keep_the_coding(tmp_path):
+def test_files_keep_the_encoding(tmp_path):
     model = learner(FIOL(Logistic()), table_encoding={"age": "category"})
     model.save(tmp_path / "early")  # what was told by hand is kept, too
     model = Learner.load(tmp_path / "early", compiled=False)
@@ -80,7 +80,7 @@ def test_files_keep_the_coding(tmp_path):
     assert bits(model) == bits(again)
 
 
-def test_chunks_of_frames_are_one_frame():
+def test_frames_in_chunks_match_one_frame():
     frame, one, many = pl.DataFrame(TABLE), learner(FIOL(Logistic())), learner(FIOL(Logistic()))
     one.learn(frame, Y)
     many.learn(frame[:3], Y[:3])
@@ -88,7 +88,7 @@ def test_chunks_of_frames_are_one_frame():
     assert bits(one) == bits(many)
 
 
-def test_a_learner_of_number_columns_meets_a_hole():
+def test_learner_of_numeric_columns_accepts_missing_values():
     plain, holes = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 3.0]}), pd.DataFrame({"b": [1.0, 2.0], "a": [None, 5.0]})
     model, other = learner(FIOL(Squared())), learner(FIOL(Squared()))
     other.learn([{"a": 1.0, "b": 0.0}], [1.0])
@@ -114,7 +114,7 @@ def test_a_learner_of_number_columns_meets_a_hole():
     assert bits(arrays) == bits(model)
 
 
-def test_a_learner_of_dicts_takes_frames():
+def test_learner_of_dicts_accepts_frames():
     model, other = learner(FIOL(Squared())), learner(FIOL(Squared()))
     for one in (model, other):
         one.learn([{"a": 1.0, "b": 2.0}], [1.0])
@@ -123,7 +123,7 @@ def test_a_learner_of_dicts_takes_frames():
     assert bits(model) == bits(other)
 
 
-def test_refused():
+def test_invalid_frames_raise():
     frame = pl.DataFrame(TABLE)
     with pytest.raises(TypeError, match="column 'city' holds"):
         learner(FIOL(Logistic()), n_features=4).learn(frame.drop("age", "when"), Y)
@@ -148,7 +148,7 @@ def test_refused():
         learner(FIOL(Logistic())).learn(pl.DataFrame({"s": [{"a": 1}]}), [1.0])
 
 
-def test_merging_codings():
+def test_merge_of_encodings():
     frame, parts = pl.DataFrame(TABLE), [learner(FIOL(Logistic())) for _ in range(2)]
     parts[0].learn(frame[:2], Y[:2])
     parts[1].learn(frame[2:], Y[2:])
@@ -165,7 +165,7 @@ def test_merging_codings():
         Learner.merge([parts[0], other])
 
 
-def test_one_against_the_rest_and_ensembles():
+def test_one_vs_rest_and_ensembles_accept_frames():
     frame, labels = pa.table(TABLE), ["a", "b", "b", "c"]
     model, other = OneVsRest(FIOL(Logistic()), table_encoding={"old": "skip"}), OneVsRest(FIOL(Logistic()))
     model.learn(frame, labels)

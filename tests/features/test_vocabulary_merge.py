@@ -22,7 +22,7 @@ def named(words):
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4))
-def test_every_name_keeps_its_meaning(lists):
+def test_merged_vocabulary_keeps_the_meaning_of_names(lists):
     new, places = merge_feature_spaces([named(words) for words in lists], [f"part {k}" for k in range(len(lists))])
     everything = [word for words in lists for word in words]
     everything_once = list(dict.fromkeys(everything))
@@ -35,7 +35,7 @@ def test_every_name_keeps_its_meaning(lists):
         assert dict(zip(*found, strict=True)) == dict(zip(place.features, values, strict=True))
 
 
-def test_a_united_intake_is_a_new_one():
+def test_merged_feature_space_is_independent():
     a, b = named(["x"]), named(["y"])
     new, _ = merge_feature_spaces([a, b], ["a", "b"])
     with new.transaction():
@@ -43,7 +43,7 @@ def test_a_united_intake_is_a_new_one():
     assert (new.names, a.names, b.names) == (["x", "y", "z"], ["x"], ["y"])
 
 
-def test_options_are_kept():
+def test_merge_keeps_options():
     for options in ({"n_features": 5}, {"bits": 3}, {"max_features": 4}, {"any_names": True}, {"counts_unseen": True}):
         new, places = merge_feature_spaces([FeatureSpace(**options)] * 2, ["a", "b"])
         fresh = FeatureSpace(**options)
@@ -53,7 +53,7 @@ def test_options_are_kept():
         assert all(place.features.tolist() == list(range(fresh.features)) for place in places)
 
 
-def test_numbers_are_numbers():
+def test_merge_of_numbered_features():
     a, b = FeatureSpace(), FeatureSpace()
     a.encode_rows(np.ones((1, 2)))
     b.encode_rows(np.ones((1, 4)))
@@ -72,7 +72,7 @@ def classes(labels, closed=False):
     return space
 
 
-def test_classes_by_label():
+def test_merge_of_classes_by_label():
     new, places = merge_feature_spaces([classes("pq"), classes("rq"), FeatureSpace()], ["a", "b", "c"])
     assert (new.labels.classes, new.labels.closed) == (["p", "q", "r"], False)
     assert [place.scores.tolist() for place in places] == [[0, 1], [2, 1], []]
@@ -83,5 +83,5 @@ def test_classes_by_label():
     assert merge_feature_spaces([FeatureSpace()], ["a"])[1][0].scores is None
 
 
-def test_united_names_of_nothing():
+def test_merge_of_empty_vocabularies():
     assert join_names([[], []])[0] == []

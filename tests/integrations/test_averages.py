@@ -1,4 +1,4 @@
-"""The weights that `fit` ends with where rows are shuffled: means over the last rows, beside loops by hand."""
+"""Averaged weights at the end of a shuffled `fit` match loops over the last rows."""
 
 import pickle
 
@@ -69,7 +69,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("kind", "options", "update"), CASES.values(), ids=CASES)
-def test_fit_ends_with_the_mean_over_the_last_rows(kind, options, update, monkeypatch):
+def test_fit_returns_the_mean_over_the_last_rows(kind, options, update, monkeypatch):
     lanes = update.loss == fiol.Logistic()
     if not lanes:
         interpret(monkeypatch)
@@ -93,7 +93,7 @@ def test_fit_ends_with_the_mean_over_the_last_rows(kind, options, update, monkey
     assert moved.progressive_loss == pytest.approx(learner.progressive_loss, rel=1e-9)
 
 
-def test_behind_a_gate_weights_are_0_where_they_are_in_the_end(monkeypatch):
+def test_gated_average_has_the_zeros_of_the_last_weights(monkeypatch):
     interpret(monkeypatch)
     model, y = new("two", penalty="l1", alpha=0.02)
     model.fit(X, y, sample_weight=WEIGHTS)
@@ -111,7 +111,7 @@ def test_behind_a_gate_weights_are_0_where_they_are_in_the_end(monkeypatch):
     [{"shuffle": False}, {"step_size": "single"}, {"tune": {"step_size": [0.1, 1.0]}}],
     ids=["as they come", "single", "best of several"],
 )
-def test_where_there_is_no_mean(options, monkeypatch):
+def test_fits_without_averaging(options, monkeypatch):
     interpret(monkeypatch)
     model, y = new("regressor", **options)
     model.fit(X, y, sample_weight=WEIGHTS)
@@ -121,7 +121,7 @@ def test_where_there_is_no_mean(options, monkeypatch):
     np.testing.assert_allclose(told(model)[0], [*learner.weights, learner.intercept], rtol=1e-12)
 
 
-def test_few_rows(monkeypatch):
+def test_average_of_few_rows(monkeypatch):
     """Of seven rows no eighth is left; of nine the last is the mean of itself."""
     interpret(monkeypatch)
     for rows in (2, 7, 9):
@@ -132,14 +132,14 @@ def test_few_rows(monkeypatch):
         np.testing.assert_allclose(model.coef_, learner.weights, rtol=1e-9)
 
 
-def test_members_in_threads_change_no_bit(monkeypatch):
+def test_threads_change_no_bit_of_averages(monkeypatch):
     interpret(monkeypatch)
     one, y = new("three", step_size="stacked")
     other, _ = new("three", step_size="stacked", n_jobs=3)
     assert told(one.fit(X, y)).tolist() == told(other.fit(X, y)).tolist()
 
 
-def test_one_against_the_rest_has_a_mean_for_every_class(monkeypatch):
+def test_one_vs_rest_averages_each_class(monkeypatch):
     interpret(monkeypatch)
     model, y = new("three", loss="log_loss")
     model.fit(X, y, sample_weight=WEIGHTS)
@@ -148,8 +148,8 @@ def test_one_against_the_rest_has_a_mean_for_every_class(monkeypatch):
         np.testing.assert_allclose(told(model)[code], mean, rtol=1e-9)
 
 
-def test_one_prediction_by_every_door_and_the_same_future(tmp_path):
-    """Rows of one term, a power of two times a weight: whoever adds up rounds once. No column is centred."""
+def test_averaged_model_predicts_alike_in_all_integrations(tmp_path):
+    """Each row has one term, a weight times a power of two, so every sum rounds once. No column is centered."""
     model, y = new("regressor")
     model.fit(X[:, :5], y)
     rows = np.array([[16.0, 0, 0, 0, 0], [0, -1024.0, 0, 0, 0], [0, 0, 0, 0, 0.5], [0.0] * 5])
@@ -168,7 +168,7 @@ def test_one_prediction_by_every_door_and_the_same_future(tmp_path):
     assert [told(one.partial_fit(X[:, :5], y)).tolist() for one in others] == [future] * 2
 
 
-def test_stacked_has_to_be_possible():
+def test_stacked_estimator_with_unsupported_options_raises():
     for options in ({"average": True}, {"algorithm": "SGD"}, {"geometry": "entropy"}, {"positive": True}):
         model, y = new("two", step_size="stacked", **options)
         with pytest.raises(ValueError, match="step_size='stacked' is seven learners, which have no algorithm but FIOL"):
@@ -179,7 +179,7 @@ def test_stacked_has_to_be_possible():
             model.fit(X, y)
 
 
-def test_members_in_lanes_with_a_ridge_have_the_same_mean(monkeypatch):
+def test_ridge_lanes_have_the_average_of_scalars(monkeypatch):
     interpret(monkeypatch)
     found = []
     for lanes in (True, False):

@@ -1,4 +1,4 @@
-"""What docs/coming_from.md says is the same, is: presets beside scikit-learn, River and Vowpal Wabbit."""
+"""The equalities of docs/coming_from.md hold: presets beside scikit-learn, River and Vowpal Wabbit."""
 
 import inspect
 import re
@@ -60,7 +60,7 @@ def same(ours, theirs):
         ("squared_epsilon_insensitive", fiol.SquaredEpsilonInsensitive(0.1), 2),
     ],
 )
-def test_explicit_steps_of_scikit_learn(theirs, ours, factor, schedule, step_size, penalty):
+def test_explicit_steps_match_scikit_learn(theirs, ours, factor, schedule, step_size, penalty):
     """Losses without their half: double the step, halve the penalty."""
     X, y = data()
     their, our = {"penalty": penalty, "alpha": 0.02}, {"penalty": penalty, "alpha": 0.02 / factor}
@@ -76,7 +76,7 @@ def test_explicit_steps_of_scikit_learn(theirs, ours, factor, schedule, step_siz
     )
 
 
-def test_equal_seeds_shuffle_alike():
+def test_equal_seeds_shuffle_as_scikit_learn():
     X, y = data()
     both = {"max_iter": 3, "tol": None, "random_state": 7}
     same(
@@ -96,12 +96,12 @@ def weighted(y, class_weight, *, ours):
 
 
 @pytest.mark.parametrize("class_weight", [{0: 1.0, 1: 3.0}, "balanced"])
-def test_weights_of_two_classes(class_weight):
+def test_class_weights_of_two_classes_match_scikit_learn(class_weight):
     y = (data()[1] > 0.5).astype(int)
     same(weighted(y, class_weight, ours=True), weighted(y, class_weight, ours=False))
 
 
-def test_weights_of_three_classes():
+def test_class_weights_of_three_classes_differ_from_scikit_learn():
     """Theirs: only a class's own rows have its weight, in its own problem. Ours: rows have it in every problem."""
     X, y = data()
     y, of_class = np.digitize(y, [-1.0, 1.0]), np.array([1.0, 3.0, 0.5])
@@ -123,7 +123,7 @@ def test_weights_of_three_classes():
         ("pa2", "epsilon_insensitive", fiol.SquaredEpsilonInsensitive(0.1)),
     ],
 )
-def test_passive_aggressive_rates_of_scikit_learn(learning_rate, theirs, ours):
+def test_passive_aggressive_rates_match_scikit_learn(learning_rate, theirs, ours):
     """The same without an intercept, which their step does not count."""
     pytest.importorskip("sklearn", minversion="1.8")
     X, y = data()
@@ -140,7 +140,7 @@ def test_passive_aggressive_rates_of_scikit_learn(learning_rate, theirs, ours):
     ("loss", "classes", "alike"),
     [("auto", None, False), ("auto", [0, 1, 2], True), ("log_loss", None, True), ("softmax", None, True)],
 )
-def test_one_pass_and_partial_fit_with_three_classes(loss, classes, alike):
+def test_fit_matches_partial_fit_with_three_classes(loss, classes, alike):
     X, y = data()
     y = np.digitize(y, [-1.0, 1.0])
     whole, part = fiol.FIOLClassifier(loss, **ONCE).fit(X, y), fiol.FIOLClassifier(loss)
@@ -150,7 +150,7 @@ def test_one_pass_and_partial_fit_with_three_classes(loss, classes, alike):
 
 
 @pytest.mark.parametrize(("loss", "alike"), [("log_loss", True), ("softmax", False)])
-def test_one_pass_and_partial_fit_with_a_late_class(loss, alike):
+def test_partial_fit_with_a_late_class(loss, alike):
     X, y = data()
     y = np.sort(np.digitize(y, [-1.0, 1.0]))
     whole, part = fiol.FIOLClassifier(loss, **ONCE).fit(X, y), fiol.FIOLClassifier(loss)
@@ -160,7 +160,7 @@ def test_one_pass_and_partial_fit_with_a_late_class(loss, alike):
 
 
 @pytest.mark.parametrize("closing", ["fit", "partial_fit"])
-def test_classes_that_are_given_are_all(closing):
+def test_given_classes_are_final(closing):
     X, y = data()
     model = fiol.FIOLClassifier("log_loss", **ONCE)
     getattr(model, closing)(X, y > 0, **({"classes": [False, True]} if closing == "partial_fit" else {}))
@@ -168,7 +168,7 @@ def test_classes_that_are_given_are_all(closing):
         model.partial_fit(X[:1], [2])
 
 
-def test_parameters_are_read_in_the_first_call():
+def test_partial_fit_reads_parameters_in_the_first_call():
     X, y = data()
     ours = fiol.FIOLRegressor(algorithm="SGD", step_size=0.02)
     theirs = SGDRegressor(penalty=None, learning_rate="constant", eta0=0.02)
@@ -186,7 +186,7 @@ def test_only_scikit_learn_counts_rows_held_out():
     assert fiol.FIOLRegressor(**both).fit(X, y).t_ == 1 + 2 * 108
 
 
-def test_rare_features_are_shrunk():
+def test_rare_features_are_penalized():
     """The first example of the page."""
     X = sparse.csr_matrix(np.array([[1.0, 1.0]] + 200 * [[1.0, 0.0], [-1.0, 0.0]]))
     y = [1] + 200 * [1, 0]
@@ -196,7 +196,7 @@ def test_rare_features_are_shrunk():
         assert ours.coef_[0, 1] == 0.0 < theirs.coef_[0, 1]
 
 
-def test_scikit_learns_intercept_of_sparse_rows():
+def test_intercept_of_sparse_rows_differs_from_scikit_learn():
     X, y = sparse.csr_matrix([[2.0]]), [1.0]
     theirs = SGDRegressor(penalty=None, learning_rate="constant", eta0=1e-6, **ONCE).fit(X, y)
     ours = fiol.FIOLRegressor(algorithm="SGD", step_size=1e-6, **ONCE).fit(X, y)
@@ -204,7 +204,7 @@ def test_scikit_learns_intercept_of_sparse_rows():
     assert theirs.coef_[0] == pytest.approx(ours.coef_[0], rel=1e-9)
 
 
-def test_an_exact_step_of_any_size_survives():
+def test_exact_step_of_any_size_stays_finite():
     X, y = data()
     big = {"step_size": 10.0, **ONCE}
     assert np.abs(fiol.FIOLRegressor(**big).fit(X, y).coef_).max() < 10.0
@@ -284,7 +284,7 @@ def learned(model, X, y):
     ],
     ids=str,
 )
-def test_the_same_as_rivers(theirs, ours):
+def test_presets_match_river(theirs, ours):
     X, y = data()
     classes = isinstance(ours, at_river.FIOLClassifier)
     theirs, ours = theirs.clone(), ours.clone()
@@ -302,7 +302,7 @@ def test_the_same_as_rivers(theirs, ours):
         (2, fiol.SquaredEpsilonInsensitive(0.1), {"algorithm": "PA2", "step_size": 0.2}),
     ],
 )
-def test_passive_aggressive_regression_of_river(monkeypatch, mode, loss, ours):
+def test_passive_aggressive_regression_matches_river(monkeypatch, mode, loss, ours):
     """Once its loss takes the target itself, not 2 y - 1."""
     X, y = data()
     theirs = linear_model.PARegressor(C=0.2, mode=mode, eps=0.1, learn_intercept=False)
@@ -313,7 +313,7 @@ def test_passive_aggressive_regression_of_river(monkeypatch, mode, loss, ours):
     assert weights == pytest.approx(dict(learned(theirs, X, y).weights), rel=1e-9)
 
 
-def test_rivers_log_loss_with_weights():
+def test_weighted_log_loss_matches_river():
     X, y = data()
     theirs = linear_model.LogisticRegression(optim.SGD(0.1), loss=optim.losses.Log(3.0, 0.5), intercept_lr=0.1)
     ours = at_river.FIOLClassifier(algorithm="SGD", step_size=0.1)
@@ -326,7 +326,7 @@ def test_rivers_log_loss_with_weights():
 # --- Vowpal Wabbit ------------------------------------------------------------------------------
 
 
-def test_the_weight_of_a_hashed_name():
+def test_weight_of_a_hashed_name():
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()), bits=18, compiled=False)
     learner.learn([{"price": 2.0}, {"price": 3.0, "sqft": 1.0}], [1.0, 2.0])
     assert learner.names is None
@@ -335,7 +335,7 @@ def test_the_weight_of_a_hashed_name():
     assert w > 0.0
 
 
-def test_ftrl_proximal_as_vowpal_wabbit_has_it():
+def test_ftrl_proximal_matches_vowpal_wabbit():
     """Its formulas: z += g - sigma w, and w from z by l1, l2, alpha and beta."""
     alpha, beta, l1, l2 = 0.1, 1.0, 4.0, 0.2
     X, y = data()
@@ -357,14 +357,14 @@ def test_ftrl_proximal_as_vowpal_wabbit_has_it():
 
 
 @pytest.mark.parametrize("model", [SGDClassifier, SGDRegressor])
-def test_every_option_of_scikit_learn_is_on_the_page(model):
+def test_docs_cover_all_options_of_scikit_learn(model):
     section = PAGE[PAGE.index("## SGDClassifier") : PAGE.index("## PassiveAggressive")]
     for name in inspect.signature(model).parameters:
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", section), name
 
 
 @pytest.mark.parametrize("model", [linear_model.LogisticRegression, linear_model.LinearRegression])
-def test_every_option_of_river_is_on_the_page(model):
+def test_docs_cover_all_options_of_river(model):
     section = PAGE[PAGE.index("## River") :]
     for name in inspect.signature(model).parameters:
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", section), name
@@ -375,7 +375,7 @@ def test_every_option_of_river_is_on_the_page(model):
 
 
 @pytest.mark.parametrize("view", [fiol, at_river], ids=["scikit-learn", "River"])
-def test_every_call_on_the_page_is_one(view):
+def test_docs_name_existing_calls(view):
     river = PAGE.index("## River")
     calls = re.findall(r"`(FIOL(?:Classifier|Regressor)\([^`]*\))`", PAGE[river:] if view is at_river else PAGE[:river])
     assert len(calls) > 5
@@ -390,7 +390,7 @@ def test_every_call_on_the_page_is_one(view):
             model.partial_fit([[1.0]], [1])
 
 
-def test_whatever_the_page_names_exists():
+def test_docs_name_existing_attributes():
     for name in re.findall(r"\bfiol\.([A-Z]\w+)", PAGE):
         assert hasattr(fiol, name), name
     for name in re.findall(r"`(?:\w+=)?([A-Z][A-Za-z0-9]+)\(", PAGE[PAGE.index("## Vowpal") : PAGE.index("## River")]):

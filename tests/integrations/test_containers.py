@@ -1,4 +1,4 @@
-"""Containers that users register, and those that are refused, at every door."""
+"""Registered and rejected containers, in all integrations."""
 
 import numpy as np
 import pandas as pd
@@ -38,7 +38,7 @@ def registered(monkeypatch):
     frames.conversion_of.cache_clear()
 
 
-def test_a_registered_container_comes_in_at_every_door(registered, monkeypatch):
+def test_registered_container_is_accepted_by_all_integrations(registered, monkeypatch):
     interpret(monkeypatch)
     X, y = Columns(a=[1.0, 0.0, 2.0], b=[0.0, 3.0, 1.0]), Numbers(1, -1, 1)
     frame, plain = pd.DataFrame(X.columns), np.array(y.numbers)
@@ -52,7 +52,7 @@ def test_a_registered_container_comes_in_at_every_door(registered, monkeypatch):
     assert learner.names == ["a", "b"]
 
 
-def test_a_container_whose_conversion_is_no_frame_says_so_where_one_is_needed(registered):
+def test_registered_conversion_must_return_a_frame_where_needed(registered):
     model = pytest.importorskip("fiol.river").FIOLRegressor()
     model.learn_many(Columns(a=[1.0], b=[2.0]), [1.0])
     for call in (lambda: model.learn_many(Bare(a=[1.0]), [1.0]), lambda: model.predict_many(Bare(a=[1.0]))):
@@ -61,12 +61,12 @@ def test_a_container_whose_conversion_is_no_frame_says_so_where_one_is_needed(re
 
 
 @pytest.mark.parametrize(("container", "convert"), [(17, list), (Columns, 3), (None, list)])
-def test_only_classes_and_functions_are_registered(container, convert):
+def test_register_container_checks_its_arguments(container, convert):
     with pytest.raises(TypeError, match=r"^(container must be a class|convert must be a function)"):
         frames.register(container, convert)
 
 
-def test_a_lazy_frame_is_to_be_collected():
+def test_lazy_frame_error_suggests_collect():
     lazy = pl.LazyFrame({"a": [1.0]})
     with pytest.raises(TypeError, match=r"got LazyFrame: collect\(\) it first$"):
         fiol.Learner(fiol.FIOL(fiol.Squared())).learn(lazy, [1.0])

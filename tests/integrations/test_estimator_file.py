@@ -1,4 +1,4 @@
-"""Estimators as files: what is loaded predicts and goes on to the bit, and what makes no sense is refused."""
+"""Estimator files: loaded estimators keep all bits, and invalid files are rejected."""
 
 import functools
 import itertools
@@ -65,7 +65,7 @@ def seen(model):
 
 @pytest.mark.parametrize("way", ["fit", "frame", "partial_fit"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_is_loaded_is_what_was_saved(case, way, tmp_path):
+def test_saved_estimator_loads_identically(case, way, tmp_path):
     model, y = case()
     rows = pd.DataFrame(X, columns=["a", "b", "c"]) if way == "frame" else X
     if way == "partial_fit":
@@ -90,7 +90,7 @@ def test_what_is_loaded_is_what_was_saved(case, way, tmp_path):
     assert again.coef_.any()
 
 
-def test_what_is_kept_beside_the_model(tmp_path):
+def test_estimator_file_keeps_fitted_attributes(tmp_path):
     model, path = fiol.FIOLRegressor(**ONE_PASS, warm_start=True).fit(X, SCORE).fit(X, SCORE), tmp_path / "model.fiol"
     model.sparsify()
     model.meta = {"unit": "m"}
@@ -101,7 +101,7 @@ def test_what_is_kept_beside_the_model(tmp_path):
     assert fiol.load(path, compiled=False).meta == {"unit": "m"}
 
 
-def test_sparse_rows_and_weights_of_passive_aggressive_estimators(tmp_path):
+def test_passive_aggressive_files_with_sparse_rows_and_weights(tmp_path):
     rows, path = sparse.csr_matrix(X), tmp_path / "model.fiol"
     model = fiol.PassiveAggressiveClassifier(**ONE_PASS).fit(rows, THREE)
     expected = seen(model)
@@ -116,7 +116,7 @@ def test_sparse_rows_and_weights_of_passive_aggressive_estimators(tmp_path):
     ("key", "value"),
     [("learners", []), ("learners", 3), ("steps", -1.0), ("steps", "1"), ("columns", 2), ("labels", {"texts": ["a"]})],
 )
-def test_an_altered_header_of_a_passive_aggressive_estimator_is_refused(key, value, tmp_path):
+def test_altered_passive_aggressive_header_is_rejected(key, value, tmp_path):
     path = tmp_path / "model.fiol"
     model = fiol.PassiveAggressiveClassifier(**ONE_PASS).fit(X, np.array(["a", "b", "c"])[THREE])
     header, arrays = model._parts()
@@ -126,7 +126,7 @@ def test_an_altered_header_of_a_passive_aggressive_estimator_is_refused(key, val
             fiol.load(path, compiled=False)
 
 
-def test_what_cannot_be_saved(tmp_path):
+def test_unsupported_estimators_cannot_be_saved(tmp_path):
     path = tmp_path / "model.fiol"
     with pytest.raises(ValueError, match="not fitted yet"):
         fiol.FIOLRegressor().save(path)
@@ -136,7 +136,7 @@ def test_what_cannot_be_saved(tmp_path):
     assert not path.exists()
 
 
-def test_a_model_of_another_kind_is_refused(tmp_path):
+def test_file_of_another_kind_is_rejected(tmp_path):
     path = tmp_path / "model.fiol"
     fiol.FIOLRegressor(**ONE_PASS).fit(X, SCORE).save(path)
     with pytest.raises(ModelFileError, match="it holds 'regressor', not a classifier"):
@@ -167,7 +167,7 @@ def parts_of_three():
 
 
 @pytest.mark.parametrize(("key", "value"), [(key, value) for key in WRONG for value in WRONG[key]], ids=str)
-def test_an_altered_header_is_refused(key, value, tmp_path):
+def test_altered_estimator_header_is_rejected(key, value, tmp_path):
     path = tmp_path / "model.fiol"
     header, arrays = parts_of_three()
     for altered in ({**header, key: value}, {name: part for name, part in header.items() if name != key}):
@@ -176,7 +176,7 @@ def test_an_altered_header_is_refused(key, value, tmp_path):
             fiol.load(path, compiled=False)
 
 
-def test_altered_arrays_are_refused(tmp_path):
+def test_altered_estimator_arrays_are_rejected(tmp_path):
     path = tmp_path / "model.fiol"
     model = fiol.FIOLClassifier(**ONE_PASS).fit(X, THREE)
     header, arrays = estimator_file.parts_of(model)

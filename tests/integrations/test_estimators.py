@@ -1,4 +1,4 @@
-"""scikit-learn's estimators: the ecosystem's own checks, and the same weights as the learner underneath."""
+"""Estimators pass scikit-learn's checks and have the weights of the learner underneath."""
 
 import io
 import pickle
@@ -54,7 +54,7 @@ CHECKED = [FIOLClassifier(max_iter=5), FIOLClassifier("log_loss", max_iter=5), F
 
 @parametrize_with_checks(CHECKED, **({"expected_failed_checks": lambda _: EXPECTED} if NEW else {}))
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_checks(estimator, check):
+def test_estimators_pass_scikit_learns_checks(estimator, check):
     if not NEW and "readonly_memmap=True" in repr(check):
         pytest.skip("fails for scikit-learn's own estimators, too, with a joblib that is newer than they are")
     check(estimator)
@@ -74,7 +74,7 @@ POSITIVE_ONLY = [
 
 @pytest.mark.skipif(not NEW, reason="tags of scikit-learn 1.6 and later")
 @pytest.mark.filterwarnings("ignore")
-def test_counts_are_said_to_be_positive(monkeypatch):
+def test_poisson_regressor_tags_require_positive_targets(monkeypatch):
     """Then scikit-learn's checks make targets that the loss takes."""
     interpret(monkeypatch)
     model = FIOLRegressor("poisson", step_size="single", max_iter=2, tol=None)
@@ -88,7 +88,7 @@ def test_counts_are_said_to_be_positive(monkeypatch):
         check(clone(model))
 
 
-def test_l1_ratio_may_be_left_out(monkeypatch):
+def test_l1_ratio_is_optional(monkeypatch):
     interpret(monkeypatch)
     X, y = line(rows=30)
     for penalty in (None, "l1", "l2"):
@@ -98,7 +98,7 @@ def test_l1_ratio_may_be_left_out(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_rows_are_counted_as_scikit_learn_does(monkeypatch):
+def test_t_counts_rows_as_scikit_learn(monkeypatch):
     """From the last `fit` on, also where that goes on from another."""
     interpret(monkeypatch)
     X, y = line(rows=20)
@@ -162,7 +162,7 @@ def in_pieces(model, X, y, *cuts, weights=None, **first):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_fit_is_partial_fit_is_learn(weighted):
+def test_classifier_fit_matches_partial_fit_and_learn(weighted):
     X, codes = blobs()
     y, weights = NAMES[codes], np.random.default_rng(1).random(200) if weighted else None
     model = FIOLClassifier(**ONE_PASS).fit(X, y, sample_weight=weights)
@@ -187,7 +187,7 @@ def test_fit_is_partial_fit_is_learn(weighted):
     np.testing.assert_allclose(np.sum(other.loss_curve_ * share) / share.sum(), model.loss_curve_[0], rtol=1e-12)
 
 
-def test_regressors_fit_is_partial_fit_is_learn():
+def test_regressor_fit_matches_partial_fit_and_learn():
     X, y = line()
     model = FIOLRegressor(**ONE_PASS).fit(X, y)
     learner = fiol.Learner(loss=fiol.Squared(), n_features=12)
@@ -201,7 +201,7 @@ def test_regressors_fit_is_partial_fit_is_learn():
 
 
 @pytest.mark.parametrize("open_set", [False, True])
-def test_several_classes_are_one_learner_each(open_set):
+def test_several_classes_match_one_learner_each(open_set):
     X, codes = blobs(classes=3)
     y = NAMES[codes]
     model = FIOLClassifier("log_loss", **ONE_PASS, n_jobs=2).fit(X, y)
@@ -215,7 +215,7 @@ def test_several_classes_are_one_learner_each(open_set):
         same(model, in_pieces(FIOLClassifier("log_loss"), sparse.csr_matrix(X), y, *cuts, **first))
 
 
-def test_the_order_of_classes_to_come_does_not_matter():
+def test_class_order_does_not_matter():
     X, codes = blobs(classes=3)
     order = np.argsort(codes != 2, kind="stable")  # cherry..., then the others: banana is new in the middle of a chunk
     X, y = X[order], NAMES[codes[order]]
@@ -233,7 +233,7 @@ def test_the_order_of_classes_to_come_does_not_matter():
     )
 
 
-def test_shuffling_is_that_of_scikit_learn(monkeypatch):
+def test_shuffling_matches_scikit_learn(monkeypatch):
     interpret(monkeypatch)
     X, codes = blobs(d=3)
     X = X / np.abs(X).max(axis=0)
@@ -247,7 +247,7 @@ def test_shuffling_is_that_of_scikit_learn(monkeypatch):
     assert mine.t_ == other.t_ == 601.0
 
 
-def test_class_weights_multiply_those_of_rows():
+def test_class_weights_multiply_sample_weights():
     X, codes = blobs()
     weights = np.where(codes == 1, 5.0, 1.0)
     model = FIOLClassifier(**ONE_PASS, class_weight={1: 5.0}).fit(X, codes)
@@ -264,7 +264,7 @@ def test_class_weights_multiply_those_of_rows():
         np.testing.assert_allclose(a.coef_, b.coef_, rtol=1e-12)
 
 
-def test_warm_start_goes_on(monkeypatch):
+def test_warm_start_continues(monkeypatch):
     interpret(monkeypatch)
     X, codes = blobs()
     model = FIOLClassifier(**ONE_PASS, warm_start=True).fit(X[:100], codes[:100]).fit(X[100:], codes[100:])
@@ -308,8 +308,8 @@ def test_fit_stops_when_the_loss_no_longer_improves():
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_an_ensemble_goes_back_to_its_best_pass_and_learns_from_what_was_held_back(monkeypatch, shuffle):
-    """`fit` beside a loop by hand: rows held back choose the pass, and the stack learns from the first alone.
+def test_ensemble_fit_restores_its_best_pass_and_learns_held_out_rows(monkeypatch, shuffle):
+    """`fit` matches an explicit loop: held-out rows choose the pass, and the stack learns in the first pass only.
 
     If rows are shuffled, so are those held back, over which the weights are averaged in the end.
     """
@@ -392,7 +392,7 @@ def test_progress_is_printed():
         ({"step_size": "single", "tol": None}, r"pass 2: loss \S+(), \S+ s"),
     ],
 )
-def test_progress_says_what_its_numbers_are(options, said_of_it, capsys):
+def test_printed_progress_names_its_numbers(options, said_of_it, capsys):
     """An ensemble stops by the loss of rows held back, other learners by a score, or by the loss alone."""
     X, codes = blobs(classes=2)
     FIOLClassifier(max_iter=2, verbose=1, n_iter_no_change=9, random_state=0, **options).fit(X, codes)
@@ -404,7 +404,7 @@ def test_progress_says_what_its_numbers_are(options, said_of_it, capsys):
 # --- predicting -------------------------------------------------------------------------------
 
 
-def test_probabilities():
+def test_predicted_probabilities():
     X, codes = blobs(classes=3)
     two = codes < 2
     model = FIOLClassifier(**ONE_PASS).fit(X[two], NAMES[codes[two]])
@@ -420,7 +420,7 @@ def test_probabilities():
     assert far.sum() == pytest.approx(1.0)
 
 
-def test_scores_without_probabilities_point_to_calibration(monkeypatch):
+def test_missing_probabilities_suggest_calibration(monkeypatch):
     interpret(monkeypatch)
     X, codes = blobs()
     model = FIOLClassifier("hinge", **SPARSE, **ONE_PASS)
@@ -448,7 +448,7 @@ def test_sparsify_and_densify(monkeypatch):
     assert np.array_equal(number.coef_, number.sparsify().coef_.toarray()[0])
 
 
-def test_plain_models_of_scikit_learn(monkeypatch):
+def test_conversion_to_plain_scikit_learn_models(monkeypatch):
     interpret(monkeypatch)
     X, codes = blobs(classes=3)
     two = codes < 2
@@ -516,7 +516,7 @@ def test_parameters_are_presets(parameters, expected):
 
 
 @pytest.mark.parametrize("algorithm", sorted(fiol.integrations.parameters.ALGORITHMS))
-def test_every_preset_has_a_name(algorithm):
+def test_all_presets_have_names(algorithm):
     single = FIOLRegressor(algorithm=algorithm, step_size="single")
     assert single._update() == getattr(fiol, algorithm)(loss=fiol.Squared())
 
@@ -548,7 +548,7 @@ def test_every_preset_has_a_name(algorithm):
     ],
     ids=str,
 )
-def test_wrong_parameters_are_refused_at_fit(parameters, message):
+def test_fit_rejects_wrong_parameters(parameters, message):
     X, codes = blobs()
     for learn in ("fit", "partial_fit"):
         model = FIOLClassifier(**parameters)
@@ -557,7 +557,7 @@ def test_wrong_parameters_are_refused_at_fit(parameters, message):
         assert not hasattr(model, "coef_")
 
 
-def test_class_weights_of_what_is_no_class():
+def test_class_weights_of_unknown_classes_raise():
     X, codes = blobs()
     wrong = r"^class_weight has keys that are no classes: \[7\]; the classes are \[0, 1\]$"
     model = FIOLClassifier("log_loss", **ONE_PASS, class_weight={0: 2.0, 7: 3.0})
@@ -575,7 +575,7 @@ def test_class_weights_of_what_is_no_class():
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
-def test_wrong_rows_are_refused_as_scikit_learn_does_and_change_nothing(container):
+def test_invalid_rows_raise_as_in_scikit_learn_and_change_nothing(container):
     X, codes = blobs()
     model = FIOLClassifier(**ONE_PASS).fit(X, codes)
     before = model.coef_
@@ -598,7 +598,7 @@ def test_wrong_rows_are_refused_as_scikit_learn_does_and_change_nothing(containe
     assert model.t_ == 201.0
 
 
-def test_fit_that_fails_leaves_the_model_as_it_was():
+def test_failed_fit_leaves_the_model_unchanged():
     X, codes = blobs()
     huge = X.copy()
     huge[3, 4] = 1e200
@@ -623,7 +623,7 @@ def test_fit_that_fails_leaves_the_model_as_it_was():
         assert model.t_ == 201.0
 
 
-def test_first_partial_fit_that_fails_leaves_nothing_behind(monkeypatch):
+def test_failed_first_partial_fit_leaves_no_attributes(monkeypatch):
     interpret(monkeypatch)
     X, codes = blobs()
     for model, y, options in (
@@ -658,7 +658,7 @@ def test_another_loss_for_the_next_fit_does_not_reinterpret_the_weights(monkeypa
         FIOLClassifier().partial_fit(X[:2], [0, 0]).to_sklearn()
 
 
-def test_unseen_labels():
+def test_unseen_labels_raise():
     X, codes = blobs()
     y = NAMES[codes]
     for model in (
@@ -690,7 +690,7 @@ def test_unseen_labels():
         FIOLClassifier(class_weight="balanced").partial_fit(X, y)
 
 
-def test_many_classes_are_no_numbers():
+def test_many_integer_classes_do_not_warn():
     """scikit-learn warns of targets that look continuous where most labels differ, as those of `classes` do."""
     X, _ = blobs(rows=120)
     for y in (np.arange(120) % 30, np.arange(120.0) % 30):
@@ -702,7 +702,7 @@ def test_many_classes_are_no_numbers():
     assert streamed.t_ == 5.0
 
 
-def test_targets_the_loss_does_not_accept(monkeypatch):
+def test_targets_that_the_loss_rejects_raise(monkeypatch):
     interpret(monkeypatch)
     X, y = line()
     model = FIOLRegressor("poisson", **ONE_PASS)
@@ -716,7 +716,7 @@ def test_targets_the_loss_does_not_accept(monkeypatch):
         model.partial_fit(sparse.csr_matrix(X[:1]), [np.nan])
 
 
-def test_nothing_is_known_before_fit():
+def test_unfitted_estimators_raise():
     for model in (FIOLClassifier(), FIOLRegressor()):
         for name in ("coef_", "intercept_", "n_iter_"):
             assert not hasattr(model, name)
@@ -743,7 +743,7 @@ def test_frames_are_matched_by_name():
         model.fit(np.array([["x"], ["y"]]), [0, 1])
 
 
-def test_pipelines_searches_and_wrappers():
+def test_estimators_in_pipelines_searches_and_wrappers():
     X, codes = blobs(rows=300)
     table = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)])
     table["color"] = NAMES[codes]
@@ -774,7 +774,7 @@ def test_metadata_routing():
     same(pipe[-1], other)
 
 
-def test_copies_and_representations():
+def test_estimator_copies_and_repr():
     X, codes = blobs(classes=3)
     model = FIOLClassifier(loss=fiol.Logistic(), penalty=fiol.Unregularized(), **ONE_PASS)
     assert clone(model).get_params() == model.get_params()
@@ -792,7 +792,7 @@ def test_copies_and_representations():
     assert not hasattr(clone(model), "classes_")
 
 
-def test_lazily_loaded():
+def test_estimators_are_loaded_lazily():
     script = (
         "import sys, fiol; assert 'sklearn' not in sys.modules; fiol.FIOLClassifier; print('sklearn' in sys.modules)"
     )
@@ -867,7 +867,7 @@ def test_regressors_have_no_n_jobs_and_load_files_that_have(tmp_path, monkeypatc
         fiol.load(path, compiled=False)
 
 
-def test_a_ledger_on_request(monkeypatch):
+def test_estimator_with_a_ledger(monkeypatch):
     interpret(monkeypatch)
     X, y = load_iris(return_X_y=True)
     options = {"record_every": 50, "shuffle": True, "max_iter": 2, "tol": None, "random_state": 0}
@@ -885,7 +885,7 @@ def test_a_ledger_on_request(monkeypatch):
         model.set_params(loss="softmax").fit(X, y)
 
 
-def test_a_refused_row_brings_no_class():
+def test_rejected_row_adds_no_class():
     """Labels are taken in with the first round of their class, or not at all."""
     X, y = np.eye(3), np.array(["a", "b", "a"])
     for loss in ("log_loss", "softmax"):
@@ -903,7 +903,7 @@ def test_a_refused_row_brings_no_class():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_tune_is_the_best_of_fits_that_are_made_one_by_one(classes, tmp_path):
+def test_tune_matches_the_best_of_separate_fits(classes, tmp_path):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 4))
     y = (X @ rng.normal(size=(4, classes)) + rng.normal(size=(200, classes))).argmax(axis=1)
@@ -934,7 +934,7 @@ def test_tune_is_the_best_of_fits_that_are_made_one_by_one(classes, tmp_path):
         ({"tune": [1.0]}, "'tune' parameter"),
     ],
 )
-def test_a_grid_that_is_none_is_refused(options, words):
+def test_invalid_tuning_grid_raises(options, words):
     with pytest.raises((TypeError, ValueError), match=words):
         FIOLRegressor(**options).fit([[1.0], [2.0]], [1.0, 2.0])
 

@@ -69,7 +69,7 @@ def test_classifiers_in_onnxruntime(labels, classes, loss):
         assert np.allclose(found["score"].squeeze(), model.decision_function(X), rtol=1e-12, atol=1e-12)
 
 
-def test_labels_that_are_bool_and_single_precision():
+def test_onnx_bool_labels_and_float32():
     X, codes = rows()
     model = FIOLClassifier(penalty="l1", **FEW).fit(X, codes > 0).sparsify()
     found = run(model, X, "float32")
@@ -81,7 +81,7 @@ def test_labels_that_are_bool_and_single_precision():
 
 
 @pytest.mark.parametrize(("classes", "expected"), [(2, [[1.0, 0.0], [0.0, 1.0]]), (3, [[1 / 3] * 3] * 2)])
-def test_probabilities_where_nothing_is_left_of_them(classes, expected):
+def test_onnx_probabilities_at_extreme_scores(classes, expected):
     """Scores so low that every class has probability 0 in double precision, or so high that it has 1."""
     X = np.array([[-1e6], [1e6]])
     model = FIOLClassifier("log_loss", **FEW).fit(np.ones((3, 1)), np.arange(3) % classes)
@@ -134,8 +134,8 @@ def test_passive_aggressive_models_in_onnxruntime(monkeypatch):
     assert np.allclose(run(model, X)["prediction"][:, 0], model.predict(X), rtol=1e-12, atol=1e-14)
 
 
-def test_the_graph_is_plain():
-    """Doubles in and out, columns counted, no operators but those of ONNX itself."""
+def test_onnx_graph_uses_standard_operators():
+    """Double inputs and outputs, numbered columns, standard ONNX operators only."""
     X, y = rows()
     proto = to_onnx(FIOLClassifier(**FEW).fit(X, y))
     assert [entry.domain for entry in proto.opset_import] == [""]
@@ -158,7 +158,7 @@ class Cubed(fiol.Loss):
         return z**3
 
 
-def test_what_has_no_graph():
+def test_models_without_onnx_graph_raise():
     X, y = rows()
     with pytest.raises(TypeError, match="Cubed has a predict of its own, which has no graph"):
         to_onnx(FIOLRegressor(Cubed(), step_size=0.1, **FEW).fit(X, y))
@@ -202,7 +202,7 @@ def by_skops(model):
 
 @pytest.mark.parametrize("stored", [lambda m: pickle.loads(pickle.dumps(m)), by_joblib, by_skops])
 @pytest.mark.parametrize("average", [False, True])
-def test_round_trips(stored, average):
+def test_pickle_joblib_and_skops_round_trips(stored, average):
     """What comes back predicts and goes on learning to the bit, new classes included."""
     X, codes = rows()
     y = np.array(["pear", "apple", "plum"])[codes]
@@ -220,7 +220,7 @@ def test_round_trips(stored, average):
 
 
 @pytest.mark.parametrize("stored", [lambda m: pickle.loads(pickle.dumps(m)), by_joblib, by_skops])
-def test_round_trips_of_all_classes_at_once(stored):
+def test_pickle_joblib_and_skops_round_trips_of_joint_classifiers(stored):
     X, codes = rows()
     model = FIOLClassifier("softmax", penalty="l2", alpha=0.01).partial_fit(X[:20], codes[:20])
     twin = stored(model)
@@ -233,12 +233,12 @@ def test_round_trips_of_all_classes_at_once(stored):
 @pytest.mark.parametrize(
     "model", [FIOLClassifier(), FIOLRegressor(), PassiveAggressiveClassifier(), PassiveAggressiveRegressor()]
 )
-def test_an_estimator_is_fitted_first(model):
+def test_onnx_of_unfitted_estimator_raises(model):
     with pytest.raises(NotFittedError, match=f"This {type(model).__name__} instance is not fitted yet"):
         to_onnx(model)
 
 
-def test_models_that_are_not_converted_say_what_is():
+def test_unsupported_model_error_names_supported_ones():
     river = pytest.importorskip("fiol.river")
     X, y = rows()
     own = FIOLRegressor(**FEW).fit(X, y)
@@ -266,7 +266,7 @@ def test_models_of_several_classes_in_onnxruntime(make):
     assert np.allclose(found["probability"], expected, rtol=1e-12, atol=1e-14)
 
 
-def test_the_learner_of_a_river_model_in_onnxruntime(monkeypatch):
+def test_learner_of_a_river_model_in_onnxruntime(monkeypatch):
     """What the error advises: columns are features in the order they appeared."""
     river = pytest.importorskip("fiol.river")
     X, y = rows()
@@ -279,7 +279,7 @@ def test_the_learner_of_a_river_model_in_onnxruntime(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "f4", np.float32, np.dtype("float32")])
-def test_dtypes_as_numpy_has_them(dtype):
+def test_onnx_dtypes_as_in_numpy(dtype):
     X, y = rows()
     model = FIOLRegressor(**FEW).fit(X, y)
     assert to_onnx(model, dtype) == to_onnx(model, "float32") != to_onnx(model)
@@ -289,14 +289,14 @@ def test_dtypes_as_numpy_has_them(dtype):
 
 
 @pytest.mark.parametrize(("fitted", "today"), [("log_loss", "hinge"), ("hinge", "log_loss"), ("softmax", "hinge")])
-def test_the_loss_is_that_of_the_fit(fitted, today):
+def test_onnx_uses_the_loss_of_the_fit(fitted, today):
     X, y = rows()
     model = FIOLClassifier(fitted, step_size=0.1, **FEW).fit(X, y)
     before = to_onnx(model)
     assert to_onnx(model.set_params(loss=today)) == before
 
 
-def test_the_loss_of_a_regression_is_that_of_the_fit():
+def test_onnx_regression_uses_the_loss_of_the_fit():
     X, y = rows()
     model = FIOLRegressor("poisson", step_size=0.01, **FEW).fit(X, y)
     expected = model.predict(X)

@@ -1,4 +1,4 @@
-"""Adding a loss touches one file: doors, checks and comparators ask the loss itself."""
+"""A new loss needs one file: integrations, checks and comparators use the properties of the loss."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ def run(model, X):
 
 
 @pytest.mark.parametrize("loss", [Lopsided(), Sharp(), Plain()])
-def test_it_keeps_its_promises(loss, monkeypatch):
+def test_new_loss_passes_public_checks(loss, monkeypatch):
     if not isinstance(loss, Lopsided):  # one shows that they compile
         monkeypatch.setattr("fiol.checks.check_compiled", lambda *_: None)
     check_loss(loss)
 
 
-def test_it_has_a_name():
+def test_new_loss_has_a_name_in_estimators():
     module = ModuleType("with_two_more")
     module.__dict__.update(vars(losses), Lopsided=Lopsided, Sharp=Sharp)
     found = names.by_name(module)
@@ -112,7 +112,7 @@ def test_it_has_a_name():
     assert found.keys() - {"lopsided", "sharp"} == names.REGRESSION.keys() | names.CLASSIFICATION.keys()
 
 
-def test_names_are_those_of_other_libraries():
+def test_loss_names_match_other_libraries():
     for_numbers = {
         "squared_error": fiol.Squared(),
         "absolute_error": fiol.Absolute(),
@@ -141,7 +141,7 @@ def test_names_are_those_of_other_libraries():
     assert all(name not in names.by_name(geometries) for name in ("", "mahalanobis"))
 
 
-def test_its_graph():
+def test_new_loss_exports_to_onnx():
     X, y = rows()
     model = FIOLRegressor(Lopsided(), max_iter=2, tol=None, random_state=0).fit(X, y)
     assert np.allclose(run(model, X)["prediction"][:, 0], model.predict(X), rtol=1e-12, atol=1e-14)
@@ -153,7 +153,7 @@ def test_its_graph():
         assert np.allclose(found["probability"], model.predict_proba(X), rtol=1e-12, atol=1e-15)
 
 
-def test_its_model_of_scikit_learn():
+def test_new_loss_converts_to_scikit_learn():
     """A factor inside the link multiplies the weights, so that scikit-learn's probabilities are the loss's own."""
     X, y = rows()
     expected = {(loss, n): kind for loss in (Plain, Sharp) for n, kind in ((2, LogisticRegression), (3, SGDClassifier))}
@@ -166,7 +166,7 @@ def test_its_model_of_scikit_learn():
         assert np.allclose(other.predict_proba(X), model.predict_proba(X))
 
 
-def test_its_comparator_is_a_linear_program():
+def test_new_loss_comparator_is_a_linear_program():
     """With one weight the objective is a chain of straight pieces, so its least value is at one of its kinks."""
     X, y = rows(d=1)
     best = best_in_hindsight(Lopsided(), fiol.L1(0.05), X, y)
@@ -188,7 +188,7 @@ class Elsewhere(fiol.Euclidean):
     """A geometry with no name of its own."""
 
 
-def test_a_subclass_of_a_geometry_answers_like_it():
+def test_geometry_subclass_keeps_its_properties():
     assert Elsewhere().unit_metric
     check_geometry(Elsewhere())
 
@@ -220,7 +220,7 @@ MEANT = {
 }
 
 
-def test_nobody_recognises_a_component_by_its_class():
+def test_generic_code_has_no_class_checks_of_components():
     root, known, found = Path(fiol.__file__).parent, concrete_components(), set()
     assert {"SignedEntropy", "Box", "LastIterate", "Logistic"} <= known
     for path in root.rglob("*.py"):

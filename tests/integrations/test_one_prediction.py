@@ -1,4 +1,4 @@
-"""One prediction by every door: scores are linear in the row, also beyond all values that were learned from.
+"""All integrations predict alike: scores are linear in the row, also beyond the learned values.
 
 Rows of the exact tests have at most two terms, each a weight times a power of two: whoever adds them up in whatever
 order rounds once, so that doors that share no code with each other agree to the last bit.
@@ -62,7 +62,7 @@ def readings(learner, X):
         yield np.array([learner.score_one(row.nonzero()[0], row[row != 0.0]) for row in X])
 
 
-def test_what_is_beyond_all_values_is_extrapolated():
+def test_scores_extrapolate_beyond_learned_values():
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()))
     x = np.linspace(0.0, 1.0, 200)[:, None]
     for _ in range(20):
@@ -72,7 +72,7 @@ def test_what_is_beyond_all_values_is_extrapolated():
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("update", UPDATES.values(), ids=UPDATES)
-def test_a_learner_to_the_last_bit(update, average):
+def test_learner_predictions_agree_bitwise(update, average):
     for intercept, X in ((True, BEYOND), (False, PAIRS)):
         plain = update is UPDATES["default"] and not average  # compiled for other tests as well
         learner = fiol.Learner(update, intercept=intercept, average=average, compiled=plain)
@@ -84,7 +84,7 @@ def test_a_learner_to_the_last_bit(update, average):
         assert run(learner, X, "prediction")[:, 0].tolist() == expected.tolist()
 
 
-def test_named_features_to_the_last_bit():
+def test_named_predictions_agree_bitwise():
     for intercept, X in ((True, BEYOND), (False, PAIRS)):
         learner = fiol.Learner(UPDATES["default"], intercept=intercept)
         learner.learn(dicts(SEEN), Y)
@@ -96,14 +96,14 @@ def test_named_features_to_the_last_bit():
         assert [learner.predict_named(row) for row in rows] == expected.tolist()
 
 
-def test_hashed_features_to_the_last_bit():
+def test_hashed_predictions_agree_bitwise():
     learner = fiol.Learner(UPDATES["default"], bits=10)
     learner.learn(dicts(SEEN), Y)
     expected = BEYOND @ learner.weights[[Hashing(10).number(name) for name in NAMES]] + learner.intercept
     assert [learner.score_named(row) for row in dicts(BEYOND)] == expected.tolist()
 
 
-def test_in_single_precision_to_the_last_bit():
+def test_float32_predictions_agree_bitwise():
     """Weights that single precision holds: a round of sample weight 0 shows values up to 1, and moves nothing."""
     learner = fiol.Learner(UPDATES["default"], n_features=3)
     learner.start_from([1.5, -0.375, 7.0], intercept=-0.25)
@@ -117,7 +117,7 @@ def test_in_single_precision_to_the_last_bit():
 
 
 @pytest.mark.parametrize("update", [fiol.FIOL(fiol.Logistic()), fiol.FIOL(fiol.Hinge(), fiol.Ridge(0.01))])
-def test_one_against_the_rest_to_the_last_bit(update):
+def test_one_vs_rest_predictions_agree_bitwise(update):
     compiled = update.regularizer == fiol.Unregularized()  # the model of several is the same for both
     for intercept, X in ((True, BEYOND), (False, PAIRS)):
         for y in (THREE, SIGNS.astype(int)):
@@ -131,7 +131,7 @@ def test_one_against_the_rest_to_the_last_bit(update):
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("loss", [fiol.Softmax(), fiol.CrammerSinger()])
-def test_all_classes_at_once_to_the_last_bit(loss, average):
+def test_joint_predictions_agree_bitwise(loss, average):
     for intercept, X in ((True, BEYOND), (False, PAIRS)):
         plain = loss == fiol.Softmax() and not average  # compiled for other tests as well
         learner = fiol.Learner(fiol.FIOL(loss), intercept=intercept, average=average, compiled=plain)
@@ -142,7 +142,7 @@ def test_all_classes_at_once_to_the_last_bit(loss, average):
 
 
 @pytest.mark.parametrize("average", [False, True])
-def test_regressors_to_the_last_bit(average, monkeypatch):
+def test_regressor_predictions_agree_bitwise(average, monkeypatch):
     if average:  # which weights are read is what differs
         interpret(monkeypatch)
     for intercept, X in ((True, BEYOND), (False, PAIRS)):
@@ -162,7 +162,7 @@ def test_regressors_to_the_last_bit(average, monkeypatch):
 
 
 @pytest.mark.parametrize(("loss", "classes"), [("hinge", 2), ("hinge", 3), ("crammer_singer", 3)])
-def test_classifiers_to_the_last_bit(loss, classes, monkeypatch):
+def test_classifier_predictions_agree_bitwise(loss, classes, monkeypatch):
     interpret(monkeypatch)
     y = THREE if classes == 3 else (SIGNS > 0).astype(int)
     for intercept, X in ((True, BEYOND), (False, PAIRS)):
@@ -188,7 +188,7 @@ def test_classifiers_to_the_last_bit(loss, classes, monkeypatch):
         assert river.predict_many(pd.DataFrame(X, columns=NAMES)).tolist() == named
 
 
-def test_probabilities_of_doors_that_share_a_kernel_have_the_same_bits():
+def test_probabilities_from_a_shared_kernel_agree_bitwise():
     learner, river = fiol.Learner(), RiverClassifier()
     learner.learn(SEEN, SIGNS)
     ours = fiol.FIOLClassifier(max_iter=1, shuffle=False).fit(SEEN, SIGNS > 0)
@@ -200,7 +200,7 @@ def test_probabilities_of_doors_that_share_a_kernel_have_the_same_bits():
     assert river.predict_proba_many(pd.DataFrame(X, columns=NAMES))[True].tolist() == expected
 
 
-def test_passive_aggressive_to_the_last_bit():
+def test_passive_aggressive_predictions_agree_bitwise():
     model = fiol.PassiveAggressiveRegressor(max_iter=1, shuffle=False).fit(SEEN, Y)
     expected = (BEYOND @ model.coef_ + model.intercept_).tolist()
     assert model.predict(BEYOND).tolist() == expected == run(model, BEYOND, "prediction")[:, 0].tolist()
@@ -221,7 +221,7 @@ values = st.one_of(st.just(0.0), st.floats(1e-9, 1e9), st.floats(-1e9, -1e-9))
 
 @settings(max_examples=100, deadline=None)
 @given(row=st.lists(values, min_size=3, max_size=3), factor=st.floats(1e-3, 1e3))
-def test_any_row_is_scored_alike_and_linearly(row, factor):
+def test_random_rows_are_scored_linearly_in_all_integrations(row, factor):
     (learner, estimator, river, session), X = four_of_a_kind(), np.array([row])
     terms = np.append(X[0] * learner.weights, learner.intercept)
     near = pytest.approx(terms.sum(), rel=0, abs=1e-14 * np.abs(terms).sum())
@@ -234,7 +234,7 @@ def test_any_row_is_scored_alike_and_linearly(row, factor):
     assert stretched == pytest.approx(factor * (shared - learner.intercept), rel=1e-12, abs=4 * spread)
 
 
-def test_learning_returns_what_predicting_would_have_said_but_for_new_peaks():
+def test_learn_returns_the_prediction_except_for_new_largest_values():
     """The round of a value beyond all others starts from a weight shrunk by peak / value: see `Learner.learn`."""
     learner = fiol.Learner(UPDATES["default"])
     learner.learn(SEEN, Y)

@@ -1,4 +1,4 @@
-"""The drop-ins: scikit-learn's own checks, and the weights of its passive-aggressive estimators."""
+"""The passive-aggressive drop-ins pass scikit-learn's checks and have the weights of its estimators."""
 
 import pickle
 import warnings
@@ -19,7 +19,7 @@ from fiol.integrations.passive_aggressive import PassiveAggressiveClassifier, Pa
 
 @parametrize_with_checks([PassiveAggressiveClassifier(max_iter=5), PassiveAggressiveRegressor(max_iter=5)])
 @pytest.mark.filterwarnings("ignore")
-def test_scikit_learns_checks(estimator, check):
+def test_passive_aggressive_estimators_pass_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
@@ -71,7 +71,7 @@ OPTIONS = [
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.filterwarnings("ignore")
-def test_weights_are_those_of_scikit_learn(options, container):
+def test_passive_aggressive_weights_match_scikit_learn(options, container):
     X, y, target = rows(empty="average" not in options and options.get("C") != 100.0)
     X, options = container(X), {"max_iter": 20, "random_state": 3, **options}
     squared = "average" not in options  # averages, of weights that are there, need not know the loss
@@ -102,7 +102,7 @@ def test_class_weights_multiply_the_step(container):
 
 @pytest.mark.parametrize("average", [False, True, 60])
 @pytest.mark.filterwarnings("ignore")
-def test_partial_fit_and_warm_start_go_on(average):
+def test_partial_fit_and_warm_start_continue(average):
     X, y, target = rows(empty=False)
     intercept = not average  # scikit-learn's classifiers forget it between calls where averages are kept
     for model, labels in (
@@ -130,7 +130,7 @@ def test_partial_fit_and_warm_start_go_on(average):
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
 @pytest.mark.filterwarnings("ignore")
-def test_an_intercept_that_is_given_but_not_fitted_stays(container):
+def test_given_intercept_that_is_not_fitted_stays(container):
     X, y, target = rows(empty=False)
     X = container(X)
     for options in ({}, {"average": True}, {"early_stopping": True}):
@@ -151,7 +151,7 @@ def test_an_intercept_that_is_given_but_not_fitted_stays(container):
                 same(model.partial_fit(X, labels), other.partial_fit(X, labels))
 
 
-def test_the_steps_are_those_of_the_presets(monkeypatch):
+def test_passive_aggressive_steps_match_the_presets(monkeypatch):
     interpret(monkeypatch)
     X, y, target = rows(empty=False)
     options = {"max_iter": 1, "shuffle": False, "fit_intercept": False, "C": 0.3}
@@ -164,7 +164,7 @@ def test_the_steps_are_those_of_the_presets(monkeypatch):
         np.testing.assert_allclose(model.fit(X, labels).coef_.ravel(), learner.weights, rtol=1e-12)
 
 
-def test_errors_are_those_of_the_ecosystem():
+def test_passive_aggressive_errors_match_scikit_learn():
     X, y, target = rows()
     for wrong, message in (
         ({"C": -1.0}, r"The 'C' parameter .* in the range \(0"),
@@ -185,7 +185,7 @@ def test_errors_are_those_of_the_ecosystem():
         PassiveAggressiveRegressor(max_iter=2).fit(X, target)
 
 
-def test_what_is_refused_changes_nothing():
+def test_rejected_calls_leave_passive_aggressive_estimators_unchanged():
     X, y, target = rows()
     model = PassiveAggressiveClassifier(max_iter=1, tol=None)
     new = model.__dict__.copy()
@@ -202,7 +202,7 @@ def test_what_is_refused_changes_nothing():
         PassiveAggressiveClassifier(n_jobs=0).fit(X, y)
 
 
-def test_no_warning_that_they_are_going_away():
+def test_no_deprecation_warning():
     assert tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""River's door: River's own checks, the same bits as the learner underneath, and life inside River's tools."""
+"""River models pass River's checks, have the bits of the learner underneath and work in River's tools."""
 
 import copy
 import os
@@ -58,7 +58,7 @@ def all_checks():
 
 
 @pytest.mark.parametrize(("model", "check"), list(all_checks()))
-def test_rivers_checks(model, check, monkeypatch):
+def test_river_models_pass_rivers_checks(model, check, monkeypatch):
     assert not model._unit_test_skips()
     if model not in CHECKED[:3]:
         interpret(monkeypatch)
@@ -66,7 +66,7 @@ def test_rivers_checks(model, check, monkeypatch):
 
 
 @pytest.mark.skipif(not river.__version__.startswith("0.26."), reason="the count is that of River 0.26")
-def test_the_count_of_rivers_checks_is_told():
+def test_number_of_rivers_checks():
     text = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text(encoding="utf-8")
     assert f"All {len(list(all_checks()))} checks that River 0.26 has for such models pass" in text
 
@@ -124,8 +124,8 @@ LABELS = {
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("parameters", [{}, LASSO, {"average": True, **LASSO}, {"bits": 2, **LASSO}], ids=str)
 @pytest.mark.usefixtures("interpreted")
-def test_a_classifier_is_the_learners_of_its_classes(labels, parameters):
-    """Whichever way rows come in, every class has what a learner has that was told +1 or -1 from the start."""
+def test_river_classifier_matches_learners_of_its_classes(labels, parameters):
+    """For events and frames, every class matches a learner with targets +1 and -1 from the start."""
     X, codes = stream_of(classes=len(labels))
     y, w = [labels[code] for code in codes], np.random.default_rng(1).exponential(size=len(X))
     one = one_by_one(FIOLClassifier(**parameters), X, y, w)
@@ -142,7 +142,7 @@ def test_a_classifier_is_the_learners_of_its_classes(labels, parameters):
 
 @pytest.mark.parametrize("loss", ["squared_error", "poisson"])
 @pytest.mark.usefixtures("interpreted")
-def test_a_regressor_is_a_learner(loss):
+def test_river_regressor_matches_learner(loss):
     X, y = stream_of()
     one = one_by_one(FIOLRegressor(loss, **LASSO), X, y)
     same(one, in_pieces(FIOLRegressor(loss, **LASSO), X, y, 5, 20))
@@ -154,7 +154,7 @@ def test_a_regressor_is_a_learner(loss):
 
 @pytest.mark.parametrize("labels", [["b", "a", "c"], [False, True]])
 @pytest.mark.usefixtures("interpreted")
-def test_the_same_weights_as_scikit_learns_door(labels):
+def test_river_weights_match_the_estimators(labels):
     X, codes = stream_of(classes=len(labels))
     y = np.array(labels)[codes]
     here = in_pieces(FIOLClassifier(**LASSO), X, y.tolist(), 10)
@@ -167,7 +167,7 @@ def test_the_same_weights_as_scikit_learns_door(labels):
     assert np.array_equal(numbers.learner.weights, fitted.coef_)
 
 
-def test_compiled_code_has_the_same_bits_too():
+def test_compiled_river_models_have_the_same_bits():
     X, codes = stream_of(rows=300)
     y = [["b", "a", "c"][code] for code in codes]
     one = one_by_one(FIOLClassifier(), X, y)
@@ -191,7 +191,7 @@ events = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(events, st.data())
-def test_strange_events(events, data):
+def test_river_events_of_any_names_values_and_labels(events, data):
     """Any names, values and labels: a class that appears late has the weights of one that was there from the start."""
     with pytest.MonkeyPatch.context() as patch:
         interpret(patch)
@@ -216,7 +216,7 @@ def test_strange_events(events, data):
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_frames_of_any_kind():
+def test_river_accepts_frames_of_any_kind():
     X = pd.DataFrame({"n": [1, 0, 3], "text": ["u", "v", "u"], "flag": [True, False, True], "z": [0.0, 0.0, 2.5]})
     y = pd.Series([1.0, 2.0, 3.0], name="price")
     one = one_by_one(FIOLRegressor(), X, y)
@@ -235,8 +235,8 @@ def test_frames_of_any_kind():
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_columns_come_and_go():
-    """A name is a feature, wherever its column is, and a column of zeros is none."""
+def test_river_columns_may_come_and_go():
+    """Features are matched by name for any column order, and a column of zeros adds none."""
     frames = [
         pd.DataFrame({"b": [0.0, 1.0], "a": [2.0, 3.0]}),
         pd.DataFrame({"c": [0.0, 0.0], "a": [1.0, 1.0], "b": [0.5, 0.0]}),
@@ -255,7 +255,7 @@ def test_columns_come_and_go():
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_probabilities_of_frames():
+def test_river_probabilities_of_frames():
     X, codes = stream_of()
     model = in_pieces(FIOLClassifier(), X, [bool(code) for code in codes])
     p = model.predict_proba_many(X)
@@ -275,7 +275,7 @@ def test_probabilities_of_frames():
 
 @pytest.mark.parametrize("geometry", ["entropy", "signed_entropy"])
 @pytest.mark.usefixtures("interpreted")
-def test_geometries_in_which_new_features_have_weights(geometry):
+def test_river_geometries_with_nonzero_initial_weights(geometry):
     model = FIOLRegressor(geometry=geometry, step_size=0.1)
     learner = fiol.Learner(model._update, compiled=False)
     for x, y in [({"a": 1.0}, 2.0), ({"a": 1.0, "b": -2.0}, 1.0), ({"b": 0.5}, 1.0), ({"b": 0.7}, 1.0)]:
@@ -307,7 +307,7 @@ BAD_EVENTS = [
 
 @pytest.mark.parametrize(("x", "y", "w", "message"), BAD_EVENTS)
 @pytest.mark.usefixtures("interpreted")
-def test_an_error_changes_nothing(x, y, w, message):
+def test_river_error_changes_nothing(x, y, w, message):
     for start in ([], [({"a": 1.0, "b": 2.0}, "p"), ({"b": 2.0}, "q"), ({"b": 2.0}, "q")]):
         model = FIOLClassifier()
         for event in start:
@@ -319,7 +319,7 @@ def test_an_error_changes_nothing(x, y, w, message):
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_an_error_in_a_frame_changes_nothing():
+def test_river_error_in_a_frame_changes_nothing():
     model = in_pieces(FIOLClassifier(), *stream_of(rows=20))
     before = pickle.dumps(model)
     X = pd.DataFrame({"x0": [1.0, 2.0], "new": [1.0, np.nan]})
@@ -341,7 +341,7 @@ def test_an_error_in_a_frame_changes_nothing():
             model.predict_one({"x0": float("nan")})
 
 
-def test_wrong_parameters():
+def test_river_rejects_wrong_parameters():
     for parameters, message in [
         ({"loss": "log"}, "loss must be one of 'log_loss', .*, or a fiol.Loss; got 'log'"),
         ({"penalty": "l3"}, "penalty must be one of 'l1', 'l2', 'elasticnet', or a fiol.Regularizer; got 'l3'"),
@@ -382,7 +382,7 @@ def test_river_is_optional():
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))], ids=["deepcopy", "pickle"])
 @pytest.mark.parametrize("labels", [[False, True], ["a", "b", "c"]])
 @pytest.mark.usefixtures("interpreted")
-def test_copies_go_on_to_the_bit(copied, labels):
+def test_river_copies_keep_their_bits(copied, labels):
     X, codes = stream_of(classes=len(labels))
     y = [labels[code] for code in codes]
     model = in_pieces(FIOLClassifier(**LASSO), X[:15], y[:15])
@@ -398,7 +398,7 @@ def test_copies_go_on_to_the_bit(copied, labels):
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_mutate_keeps_the_weights():
+def test_river_mutate_keeps_the_weights():
     X, codes = stream_of()
     y = [["a", "b", "c"][code] for code in codes]
     model = in_pieces(FIOLClassifier(**LASSO), X[:30], y[:30])
@@ -438,7 +438,7 @@ def test_progressive_validation_with_metrics():
     assert f1 > 0.85
 
 
-def test_many_classes_and_values_of_any_size():
+def test_river_many_classes_and_values_of_any_scale():
     """Seven classes by columns of very different size; River's softmax regression needs them scaled."""
 
     def f1(model):
@@ -450,7 +450,7 @@ def test_many_classes_and_values_of_any_size():
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_pipelines():
+def test_river_pipelines():
     """Transformers before it, event by event and in mini-batches; pairs of words as names."""
     X, codes = stream_of(rows=30)
     one, many = (compose.Select("x0", "x1", "x3") | FIOLClassifier(**LASSO) for _ in range(2))
@@ -472,7 +472,7 @@ def test_pipelines():
     assert set(mixed["FIOLRegressor"].weights) == {"color=red", "size"}
 
 
-def test_drift_is_survived():
+def test_river_model_is_replaced_after_drift():
     """After a drift a detector starts a new model, which is a clone."""
     rng = np.random.default_rng(0)
 
@@ -499,7 +499,7 @@ def test_drift_is_survived():
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_streams_of_arrays_have_numbers_for_names():
+def test_river_streams_of_arrays_have_integer_names():
     X, codes = stream_of()
     model = FIOLRegressor()
     for x, y in stream.iter_array(X.to_numpy(), codes):
@@ -511,7 +511,7 @@ def test_streams_of_arrays_have_numbers_for_names():
 
 
 @pytest.mark.parametrize("bits", [None, 4])
-def test_numbers_for_names_are_not_what_equals_them(bits):
+def test_river_equal_keys_of_other_types_are_different_names(bits):
     """1, True and 1.0 are one key of a dict; rows that are all alike must not take one for the other."""
     learner = fiol.Learner(loss=fiol.Squared(), bits=bits, compiled=False)
     model = FIOLRegressor(bits=bits)
@@ -536,7 +536,7 @@ def test_numbers_for_names_are_not_what_equals_them(bits):
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_errors_speak_of_what_was_given():
+def test_river_errors_name_the_given_arguments():
     """Of w, not of the sample weights inside, and of a single y."""
     X, y = pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0, 2.0])
     for w, message in [(-1.0, "^w must be at least 0"), (None, "^w is missing"), (float("nan"), "^w must be finite")]:
@@ -559,7 +559,7 @@ def test_errors_speak_of_what_was_given():
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_what_has_no_columns_is_refused():
+def test_river_rejects_rows_without_columns():
     message = "X must be a pandas or polars frame or an Arrow table, got ndarray"
     X, y = np.ones((2, 3)), pd.Series([False, True])
     told = FIOLClassifier()
@@ -627,7 +627,7 @@ def test_an_active_learner_asks_for_labels_after_the_first():
 
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("loss", ["log_loss", "softmax"])
-def test_bools_and_then_other_labels(loss):
+def test_river_bool_labels_followed_by_other_labels(loss):
     """Two classes learned by one learner become three, event by event or in frames, and nothing is forgotten."""
     X, codes = stream_of(rows=60)
     labels = [bool(code) for code in codes[:30]] + [["x", True, 2, False][k % 4] for k in range(30)]
@@ -655,7 +655,7 @@ def test_bools_and_then_other_labels(loss):
         assert list(map(str, many.predict_many(X))) == as_list(many.predict_many(frame))
 
 
-def test_open_classes_of_numbers_stay_as_they_are():
+def test_river_numeric_labels_keep_their_type():
     model = FIOLClassifier()
     for label in (0, 1):
         model.learn_one({"a": 1.0}, label)
@@ -666,7 +666,7 @@ def test_open_classes_of_numbers_stay_as_they_are():
 
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("geometry", ["entropy", "signed_entropy"])
-def test_weights_with_a_sign_start_anew(geometry):
+def test_reopened_classes_in_entropic_geometries_stay_finite(geometry):
     model = fiol.OneVsRest(fiol.FIOL(fiol.Hinge(), geometry=GEOMETRIES[geometry]), classes=[False, True])
     model.learn([[1.0], [2.0]], [True, False])
     more = model.opened()
@@ -674,7 +674,7 @@ def test_weights_with_a_sign_start_anew(geometry):
     assert np.isfinite(more.weights).all()
 
 
-def test_arrow_comes_back_as_arrow_without_polars():
+def test_river_returns_arrow_without_polars():
     code = """
 import sys
 sys.modules["polars"] = None  # not installed
@@ -691,7 +691,7 @@ for model, targets in ((FIOLClassifier(), y), (FIOLRegressor(), pa.chunked_array
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
 
 
-def test_l1_ratio_may_be_left_out():
+def test_river_l1_ratio_is_optional():
     for penalty in (None, "l1", "l2"):
         assert FIOLClassifier(penalty=penalty, l1_ratio=None)._update == FIOLClassifier(penalty=penalty)._update
     with pytest.raises(ValueError, match="l1_ratio must be set when penalty is 'elasticnet'"):
@@ -703,7 +703,7 @@ def test_l1_ratio_may_be_left_out():
 
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("loss", ["softmax", "crammer_singer"])
-def test_all_classes_at_once(loss):
+def test_river_joint_classifier_matches_learner(loss):
     """The learner of the same rows, event by event or in frames; classes appear late."""
     frame, y = stream_of()
     X, names = frame.to_numpy(), list(frame)

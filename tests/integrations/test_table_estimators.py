@@ -35,7 +35,7 @@ def interpreted(monkeypatch):
 
 
 @pytest.mark.parametrize("build", [lambda f: f, pl.from_pandas, pa.Table.from_pandas])
-def test_one_pass_is_that_of_a_learner(build):
+def test_estimator_pass_on_frames_matches_learner(build):
     frame, learner = build(FRAME), Learner(FIOL(Squared()))
     learner.learn(frame, Y)
     fitted = FIOLRegressor(**ONCE).fit(frame, Y)
@@ -49,7 +49,7 @@ def test_one_pass_is_that_of_a_learner(build):
 
 
 @pytest.mark.parametrize(("y", "loss"), [(PAIR, "auto"), (THREE, "log_loss"), (THREE, "auto")])
-def test_classifiers(y, loss, tmp_path):
+def test_classifiers_on_frames(y, loss, tmp_path):
     model = FIOLClassifier(loss, **ONCE).fit(FRAME, y)
     assert model.score(FRAME, y) > 0.9
     assert model.coef_.shape[1] == len(model.coef_names_) > 10
@@ -81,7 +81,7 @@ def test_classifiers(y, loss, tmp_path):
     ],
     ids=["regressor", "two_classes", "softmax", "one_vs_rest"],
 )
-def test_importances_are_named_by_features_of_the_coding(model, y, options, tmp_path):
+def test_importances_are_named_by_encoded_features(model, y, options, tmp_path):
     model = clone(model).set_params(**options).fit(FRAME, y)
     names, weights = model.coef_names_, np.atleast_2d(model.coef_)
     found = model.importances()
@@ -107,7 +107,7 @@ def test_importances_are_named_by_features_of_the_coding(model, y, options, tmp_
     assert fiol.load(tmp_path / "model").importances() == found
 
 
-def test_told_by_hand_and_with_the_rest_of_scikit_learn(tmp_path):
+def test_given_encoding_works_with_scikit_learn_tools(tmp_path):
     numbers = pd.DataFrame({"zip": [1, 2, 3, 1] * 10, "x": RNG.normal(size=40)})
     model = FIOLRegressor(table_encoding={"zip": "category"}, **ONCE).fit(numbers, Y)
     assert set(model.coef_names_) == {"zip=1", "zip=2", "zip=3", "x"}
@@ -126,7 +126,7 @@ def test_told_by_hand_and_with_the_rest_of_scikit_learn(tmp_path):
     assert warm.set_params(alpha=0.1, penalty="l1").fit(FRAME, THREE).coef_.shape == warm.coef_.shape
 
 
-def test_refused_and_left_as_it_was():
+def test_rejected_frames_leave_the_estimator_unchanged():
     model = FIOLClassifier(**ONCE).fit(FRAME, PAIR)
     before = model.coef_.tobytes(), model.coef_names_, model.t_
     for call, kind, message in [

@@ -1,4 +1,4 @@
-"""Models of several classes, all at once or one against the rest: what holds for learners holds for them."""
+"""Models of several classes, joint and one-vs-rest, keep the guarantees of learners."""
 
 import copy
 import itertools
@@ -70,7 +70,7 @@ CASES = [(name, options) for name in UPDATES for options in OPTIONS.values()]
 
 
 @pytest.mark.parametrize(("name", "options"), [*CASES, *((name, {"dtype": "float32"}) for name in FEW)], ids=str)
-def test_chunks_containers_copies_and_files_change_no_bit(name, options, tmp_path):
+def test_class_models_have_the_same_bits_for_any_chunking_copy_and_file(name, options, tmp_path):
     X, y, weight = rows()
     whole = new(name, **options)
     expected = whole.learn(X, y, weight)
@@ -95,7 +95,7 @@ def test_chunks_containers_copies_and_files_change_no_bit(name, options, tmp_pat
 @pytest.mark.parametrize("name", FEW)
 @given(cuts=st.lists(st.integers(0, 24), max_size=6), seed=st.integers(0, 5))
 @settings(max_examples=15)
-def test_any_cuts(name, cuts, seed):
+def test_class_models_are_invariant_to_random_chunking(name, cuts, seed):
     X, y, weight = rows(seed=seed)
     whole, parts = new(name), new(name)
     expected, found = whole.learn(X, y, weight), []
@@ -109,7 +109,7 @@ def test_any_cuts(name, cuts, seed):
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_rows_one_by_one_and_dicts(name):
+def test_class_models_learn_single_rows_and_dicts(name):
     """Features and classes are numbered as they appear, so that names are in the order of columns."""
     X, y, weight = rows()
     whole, one, named, many = (new(name) for _ in range(4))
@@ -130,7 +130,7 @@ def test_rows_one_by_one_and_dicts(name):
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_hashed_features_are_those_of_their_numbers(name, tmp_path):
+def test_hashed_features_match_their_numbers(name, tmp_path):
     X, y, weight = rows()
     hashed, wide = new(name, bits=5), new(name, n_features=32)
     scores = wide.learn(np.hstack([X, np.zeros((24, 28))]), y, weight)
@@ -146,7 +146,7 @@ def test_hashed_features_are_those_of_their_numbers(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_an_order_is_these_rows(name):
+def test_learning_by_order_matches_reordered_rows(name):
     X, y, weight = rows()
     order = [7, 3, 23, 3, 12]
     some, all_of_them = new(name), new(name)
@@ -166,7 +166,7 @@ def test_an_order_is_these_rows(name):
 
 
 @pytest.mark.parametrize("loss", [fiol.Softmax(), fiol.CrammerSinger()], ids=repr)
-def test_a_new_class_starts_at_zero_in_its_first_row(loss):
+def test_new_class_starts_at_zero(loss):
     """Against a loop over classes there are, by the optimality of the whole matrix."""
     X, y, weight = rows()
     learner = fiol.Learner(fiol.FIOL(loss, step_size=fiol.Constant(0.5)), compiled=False)
@@ -187,7 +187,7 @@ def test_a_new_class_starts_at_zero_in_its_first_row(loss):
 
 @pytest.mark.parametrize("name", [name for name in UPDATES if name.startswith("rest")])
 @pytest.mark.parametrize("closed", [False, True])
-def test_every_class_has_the_learner_that_was_told_of_it_from_the_start(name, closed):
+def test_late_class_matches_a_learner_trained_from_the_start(name, closed):
     X, y, weight = rows()
     model = new(name, classes=FRUIT if closed else None)
     for start in range(0, 24, 5):
@@ -201,7 +201,7 @@ def test_every_class_has_the_learner_that_was_told_of_it_from_the_start(name, cl
     assert model.rounds == model.rows == 24
 
 
-def test_two_classes_that_are_all_there_are_need_one_learner():
+def test_two_fixed_classes_use_one_learner():
     X, y, weight = rows()
     y = [label == "pear" for label in y]
     model, alone = new("rest, logistic", classes=[False, True]), fiol.Learner(UPDATES["rest, logistic"], compiled=False)
@@ -217,7 +217,7 @@ def test_two_classes_that_are_all_there_are_need_one_learner():
     assert np.array_equal(model.learn_one([0], [1.0], True), [-z, z])
 
 
-def test_probabilities_of_one_against_the_rest_add_up():
+def test_one_vs_rest_probabilities_sum_to_one():
     X, y, _ = rows()
     model = new("rest, logistic")
     model.learn(X, y)
@@ -228,7 +228,7 @@ def test_probabilities_of_one_against_the_rest_add_up():
         new("rest, hinge").probabilities(X)
 
 
-def test_what_the_scores_of_all_classes_say():
+def test_predictions_from_class_scores():
     X, y, _ = rows()
     for name in ("softmax", "crammer-singer"):
         model = new(name)
@@ -243,7 +243,7 @@ def test_what_the_scores_of_all_classes_say():
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_before_the_first_row(name, tmp_path):
+def test_class_models_before_the_first_row(name, tmp_path):
     model = stored(new(name).copy(), tmp_path / "model")
     assert model.classes == []
     assert model.scores([[1.0, 2.0]]).shape == (1, 0)
@@ -274,7 +274,7 @@ WRONG = [
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize(("X", "y", "weight", "reason"), WRONG)
-def test_a_refused_call_brings_no_class_and_no_feature(name, X, y, weight, reason):
+def test_rejected_call_adds_no_class_and_no_feature(name, X, y, weight, reason):
     model = new(name)
     model.learn(*rows())
     before = pickle.dumps(model)
@@ -300,7 +300,7 @@ class UntilRound(fiol.Schedule):
     ("loss", "ledger"),
     [(fiol.Squared(), False), (fiol.Squared(), True), (fiol.Softmax(), False), (fiol.Logistic(), False)],
 )
-def test_an_error_of_a_component_in_the_middle_of_a_chunk_leaves_nothing_learned(loss, ledger):
+def test_component_error_mid_chunk_leaves_the_model_unchanged(loss, ledger):
     kind = OneVsRest if isinstance(loss, fiol.Logistic) else fiol.Learner
     model = kind(fiol.FIOL(loss, fiol.Ridge(0.01), UntilRound()), compiled=False)
     X, y, weight = rows()
@@ -329,7 +329,7 @@ def one_by_one(model, X, y, before):
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_a_class_that_is_none_is_refused(name):
+def test_invalid_class_labels_raise(name):
     model = new(name, classes=FRUIT)
     for y in (["pear", "plum"], np.array(["pear", "plum"])):
         with pytest.raises(
@@ -342,7 +342,7 @@ def test_a_class_that_is_none_is_refused(name):
             new(name, classes=wrong)
 
 
-def test_an_interrupt_between_classes_keeps_the_rows_before(monkeypatch):
+def test_interrupt_between_classes_keeps_earlier_rows(monkeypatch):
     X, y, _ = rows()
     model, other = new("softmax"), new("softmax")
     model.learn(X[:4], y[:4])
@@ -389,7 +389,7 @@ def test_labels_keep_their_types(name, labels, tmp_path):
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("label", [0.5, ("a", 1), b"a"])
-def test_labels_that_a_file_cannot_hold_are_refused_when_it_is_written(name, label, tmp_path):
+def test_save_rejects_unsupported_labels(name, label, tmp_path):
     model = new(name)
     model.learn([[1.0], [2.0]], AnyLabels(["a", label]))  # as doors with other conventions do
     assert copy.deepcopy(model).classes == model.copy().classes == ["a", label]
@@ -400,7 +400,7 @@ def test_labels_that_a_file_cannot_hold_are_refused_when_it_is_written(name, lab
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize("label", [0.5, 1.0, ("a", 1), b"a"])
-def test_labels_that_a_file_cannot_hold_are_not_learned_from(name, label):
+def test_learn_rejects_unsupported_labels(name, label):
     model = new(name)
     with pytest.raises(TypeError, match=r"^y\[1\] must be a label: str, int or bool, got "):
         model.learn([[1.0], [2.0]], ["a", label])
@@ -413,8 +413,8 @@ def test_labels_that_a_file_cannot_hold_are_not_learned_from(name, label):
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize(("first", "then"), [([True, 1], None), ([0, 1], [True]), ([False, "a"], np.array([0]))])
-def test_true_and_1_are_not_labels_of_one_model(name, first, then):
-    """They are equal, so that one would stand for the other."""
+def test_true_and_1_cannot_be_labels_of_one_model(name, first, then):
+    """They are equal keys, so one would replace the other."""
     model = new(name)
     if then is not None:
         model.learn([[1.0], [2.0]], first)
@@ -436,7 +436,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("name", FEW)
 @pytest.mark.parametrize(("change", "reason"), CHANGES)
-def test_an_altered_file_is_refused(name, change, reason, tmp_path):
+def test_altered_class_model_file_is_rejected(name, change, reason, tmp_path):
     model, path = new(name), tmp_path / "model"
     model.learn(*rows())
     model.save(path)
@@ -447,14 +447,14 @@ def test_an_altered_file_is_refused(name, change, reason, tmp_path):
         fiol.load(path, compiled=False)
 
 
-def test_a_kind_is_asked_for_by_name(tmp_path):
+def test_load_checks_the_kind_by_name(tmp_path):
     for name, other in (("softmax", OneVsRest), ("rest, logistic", fiol.Learner)):
         new(name).save(tmp_path / "model")
         with pytest.raises(ModelFileError, match="it holds"):
             other.load(tmp_path / "model")
 
 
-def test_a_file_of_one_against_the_rest_takes_room_for_features_that_were_seen(tmp_path):
+def test_one_vs_rest_file_stores_only_seen_features(tmp_path):
     model = new("rest, logistic", bits=20)
     model.learn_named({"size": 1.0}, "pear")
     model.save(tmp_path / "model")
@@ -464,7 +464,7 @@ def test_a_file_of_one_against_the_rest_takes_room_for_features_that_were_seen(t
 # --- the rest of a learner --------------------------------------------------------------------
 
 
-def test_bounded_memory_is_that_of_a_learner_with_room():
+def test_bounded_class_model_matches_unbounded_one():
     """With l1 and steps that forget, a feature whose weights are all 0 may go."""
     update = fiol.COMID(fiol.Softmax(), fiol.L1(0.3), fiol.Constant(0.5))
     draw = np.random.default_rng(0)
@@ -487,7 +487,7 @@ def test_bounded_memory_is_that_of_a_learner_with_room():
     assert pickle.dumps(held) == before
 
 
-def test_pruning_keeps_features_with_a_weight_for_any_class():
+def test_prune_keeps_features_with_a_weight_in_any_class():
     learner = fiol.Learner(fiol.COMID(fiol.Softmax(), fiol.L1(0.2), fiol.Constant(0.5)), compiled=False)
     learner.learn([{"a": 3.0}, {"b": 0.1}, {"a": 3.0, "c": 0.1}], ["x", "y", "z"])
     scores = learner.scores([{"a": 1.0}])
@@ -497,7 +497,7 @@ def test_pruning_keeps_features_with_a_weight_for_any_class():
     assert learner.weights.shape == (3, learner.n_features)
 
 
-def test_weights_to_start_from():
+def test_class_models_start_from_given_weights():
     learner = fiol.Learner(fiol.FIOL(fiol.Softmax()), classes=FRUIT[:3], compiled=False)
     w = np.arange(6.0).reshape(3, 2)
     learner.start_from(w, [1.0, 2.0, 3.0])
@@ -509,7 +509,7 @@ def test_weights_to_start_from():
     assert other.classes == learner.classes
 
 
-def test_losses_that_do_not_go_together_with_a_model():
+def test_unsuitable_losses_of_class_models_raise():
     with pytest.raises(TypeError, match="Softmax has a score per class already: use Learner"):
         OneVsRest(fiol.FIOL(fiol.Softmax()))
     with pytest.raises(TypeError, match=r"Poisson does not take -1 and \+1"):

@@ -1,4 +1,4 @@
-"""All classes at once: the exact steps of softmax and Crammer-Singer, against solvers that share no code with them."""
+"""Joint losses: exact steps of softmax and Crammer-Singer match independent solvers."""
 
 import pickle
 
@@ -53,7 +53,7 @@ def test_softmax_solves_its_equation(seed):
 
 
 @given(st.integers(0, 2**32))
-def test_crammer_singer_is_a_projection(seed):
+def test_crammer_singer_step_is_a_projection(seed):
     _, q, p, y = draw(seed)
     beta = duals(fiol.CrammerSinger(), q, p, y)
     pull = np.eye(len(q))[y] - beta  # in the simplex, and only on classes whose new score is the highest
@@ -65,7 +65,7 @@ def test_crammer_singer_is_a_projection(seed):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_steps_against_a_convex_solver(loss):
+def test_joint_steps_match_a_convex_solver(loss):
     for seed in range(8):
         _, q, p, y = draw(seed)
         z = cp.Variable(len(q))
@@ -76,7 +76,7 @@ def test_steps_against_a_convex_solver(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_steps_at_the_edges(loss):
+def test_joint_steps_at_extreme_scores(loss):
     for q in ([0.0, 0.0, 0.0], [1e3, -1e3, 0.0], [-1e3, 1e3, 1e3]):
         for p in (0.0, 1e-300, 1e-9, 1e9, 1e150):
             for y in range(3):
@@ -88,7 +88,7 @@ def test_steps_at_the_edges(loss):
     assert duals(loss, [3.0], 1.0, 0) == [0.0]
 
 
-def test_values_and_norms_of_gradients():
+def test_joint_loss_values_and_gradient_norms():
     for seed in range(20):
         _, z, _, y = draw(seed)
         gradient = softmax(z) - np.eye(len(z))[y]
@@ -146,7 +146,7 @@ def play(loss, X, y, weight, lam=0.0, eta=0.7, steps="constant", classes=3):
 @pytest.mark.parametrize(
     ("lam", "steps"), [(0.0, "constant"), (0.3, "adagrad"), (0.0, "scale_free"), (0.3, "scale_free")]
 )
-def test_learners_do_what_a_loop_over_all_features_does(loss, lam, steps):
+def test_joint_learners_match_eager_loop(loss, lam, steps):
     X, y, weight = stream()
     regularizer = fiol.Ridge(lam) if lam else fiol.Unregularized()
     adagrad = fiol.AdaGrad(0.7, 0.1)
@@ -163,7 +163,7 @@ def test_learners_do_what_a_loop_over_all_features_does(loss, lam, steps):
     assert learner.rounds == 60
 
 
-def test_two_classes_are_logistic_loss_with_twice_the_step(monkeypatch):
+def test_two_class_softmax_is_logistic_with_twice_the_step(monkeypatch):
     interpret(monkeypatch)
     X, y, weight = stream(classes=2)
     joint = fiol.Learner(fiol.FIOL(fiol.Softmax(), step_size=fiol.Constant(0.5)), n_features=5, classes=[0, 1])
@@ -174,7 +174,7 @@ def test_two_classes_are_logistic_loss_with_twice_the_step(monkeypatch):
     )
 
 
-def test_scores_do_not_depend_on_the_units_of_features():
+def test_joint_scores_are_invariant_to_feature_units():
     X, y, _ = stream()
     scale = 2.0 ** np.arange(-20, 30, 10)
     for loss in LOSSES:
@@ -182,7 +182,7 @@ def test_scores_do_not_depend_on_the_units_of_features():
         assert np.array_equal(a, b)
 
 
-def test_chunks_change_nothing_and_copies_go_on():
+def test_joint_learner_is_invariant_to_chunking_and_copies():
     X, y, weight = stream()
     whole, parts = (fiol.Learner(fiol.FIOL(fiol.Softmax()), n_features=5, classes=range(3)) for _ in range(2))
     whole.learn(X, y, weight)
@@ -192,7 +192,7 @@ def test_chunks_change_nothing_and_copies_go_on():
     assert np.array_equal(whole.weights, parts.weights)
 
 
-def test_what_does_not_fit_is_refused():
+def test_invalid_joint_updates_raise():
     with pytest.raises(TypeError, match=r"Softmax goes with Ridge\(lam\) of one strength or .*, not L1"):
         fiol.Learner(fiol.FIOL(fiol.Softmax(), fiol.L1(0.1)))
     with pytest.raises(TypeError, match=r"Hinge has one score, not one per class: use a joint loss"):
@@ -207,7 +207,7 @@ NAMES = np.array(["cherry", "apple", "banana"])
 
 
 @pytest.mark.parametrize("loss", ["softmax", "crammer_singer"])
-def test_classifiers_learn_all_classes_at_once(loss):
+def test_classifier_with_joint_loss(loss):
     X, y, weight = stream(rows=200)
     model = FIOLClassifier(loss, **ONE_PASS).fit(X, NAMES[y], sample_weight=weight)
     order = np.argsort(NAMES)
@@ -230,7 +230,7 @@ def test_classifiers_learn_all_classes_at_once(loss):
     assert hasattr(model, "predict_proba") == (loss == "softmax")
 
 
-def test_two_classes_at_once_have_one_row_of_weights():
+def test_two_class_joint_classifier_has_one_row_of_weights():
     X, y, _ = stream(classes=2)
     model = FIOLClassifier("softmax", **ONE_PASS).fit(X, y)
     assert model.coef_.shape == (1, 5)
@@ -240,7 +240,7 @@ def test_two_classes_at_once_have_one_row_of_weights():
     np.testing.assert_allclose(plain.predict_proba(X), model.predict_proba(X), rtol=1e-9)
 
 
-def test_new_classes_start_at_zero():
+def test_partial_fit_starts_new_classes_at_zero():
     X, y, _ = stream()
     model = FIOLClassifier("softmax").partial_fit(X[y == 0], NAMES[y[y == 0]])
     assert model.classes_.tolist() == ["cherry"]
@@ -253,7 +253,7 @@ def test_new_classes_start_at_zero():
     assert model.partial_fit(X, NAMES[y]).score(X, NAMES[y]) > 0.6
 
 
-def test_what_classifiers_refuse():
+def test_joint_classifier_rejects_invalid_parameters():
     X, y, _ = stream()
     refused = {"solver": "newton"}, {"record_every": 9}
     for wrong in ({"algorithm": "SGD"}, {"average": True}, {"positive": True}, *refused):
@@ -284,7 +284,7 @@ def test_what_classifiers_refuse():
     ],
     ids=str,
 )
-def test_classifiers_learn_all_classes_at_once_by_any_algorithm(options, monkeypatch):
+def test_joint_classifier_with_any_algorithm(options, monkeypatch):
     """One pass of the estimator is one pass of the learner with the update it names."""
     interpret(monkeypatch)
     X, y, weight = stream()

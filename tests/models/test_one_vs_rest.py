@@ -1,4 +1,4 @@
-"""One against the rest: learners that were told everything from the start."""
+"""One-vs-rest models match learners that knew all classes from the start."""
 
 import functools
 
@@ -14,8 +14,8 @@ from fiol import OneVsRest
 @given(
     labels=st.lists(st.sampled_from(["fig", "apple", "pear", "kiwi"]), min_size=1, max_size=12), cut=st.integers(0, 12)
 )
-def test_classes_that_appear_are_those_known_from_the_start(labels, cut):
-    """In whatever order they appear and are numbered, and however rounds come in."""
+def test_classes_that_appear_match_classes_known_from_the_start(labels, cut):
+    """For any order of appearance and any chunking."""
     update = fiol.FIOL(fiol.Hinge(), step_size=fiol.Constant(0.5))
     new = functools.partial(fiol.Learner, update, compiled=False)
     x, order = np.array([[1.0]]), sorted(set(labels))
@@ -44,8 +44,8 @@ def test_classes_that_appear_are_those_known_from_the_start(labels, cut):
             assert rest.learners[label].intercept == alone.intercept
 
 
-def test_chunks_one_after_another():
-    """As a learner's: to the bit what `learn` of all rows gives, whatever chunk a class appears in."""
+def test_learn_chunks_matches_learn():
+    """Bitwise, for classes that first appear in any chunk."""
     X, labels = np.random.default_rng(0).standard_normal((9, 2)), list("aababccab")
     whole, model = (OneVsRest(fiol.FIOL(fiol.Logistic()), compiled=False) for _ in range(2))
     expected = whole.learn(X, labels)

@@ -28,7 +28,7 @@ def run(module, report):
     own = {"PEERS_MODULE": module, "PEERS_OUTCOMES": str(report), "PEERS_SKIPPED": " ".join(skipped)}
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, **own, "PYTHONPATH": path, **({} if ALL else {"NUMBA_DISABLE_JIT": "1"})}
-    options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "in_their_place", "-c", os.devnull]
+    options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "substitution_plugin", "-c", os.devnull]
     options += ["--rootdir", str(HERE)]
     command = [sys.executable, "-m", "pytest", *options, "--pyargs", f"sklearn.linear_model.tests.test_{module}"]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=report.parent)
@@ -41,7 +41,7 @@ def run(module, report):
     reason=f"the differences are those to scikit-learn {'.'.join(map(str, VERSION))}",
 )
 @pytest.mark.parametrize("module", DIFFERENCES)
-def test_their_tests_pass_but_for_the_differences(module, tmp_path):
+def test_peer_tests_pass_except_listed_differences(module, tmp_path):
     outcomes = run(module, tmp_path / "outcomes.json")
     differ = DIFFERENCES[module]
 

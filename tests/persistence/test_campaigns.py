@@ -17,7 +17,7 @@ from fiol.persistence import model_file
 from fiol.persistence.model_file import ModelFileError
 
 
-def test_damaged_and_forged_files_are_refused_or_work(tmp_path, monkeypatch):
+def test_damaged_and_forged_files_are_rejected_or_work(tmp_path, monkeypatch):
     interpret_all(monkeypatch)
     found = damage.campaign(240, seed=2, folder=tmp_path)
     assert found["damaged, refused"] == 80
@@ -47,7 +47,7 @@ def stored(tmp_path):
         ("n_features", 2**31 - 2, "n_features and bits exclude each other"),
     ],
 )
-def test_options_that_do_not_go_with_a_file(stored, option, value, reason):
+def test_file_with_inconsistent_options_is_rejected(stored, option, value, reason):
     path, header, body = stored
     options = header["header"]["model"]["options"]
     if value is None:
@@ -59,7 +59,7 @@ def test_options_that_do_not_go_with_a_file(stored, option, value, reason):
         fiol.load(path, compiled=False)
 
 
-def test_features_that_appear_are_not_so_many(tmp_path):
+def test_named_file_with_fixed_number_of_features_is_rejected(tmp_path):
     """A number of features that is fixed would break the file that is written after the next new name."""
     path = tmp_path / "model"
     learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
@@ -72,7 +72,7 @@ def test_features_that_appear_are_not_so_many(tmp_path):
         fiol.load(path, compiled=False)
 
 
-def test_more_features_than_there_is_memory_for(tmp_path):
+def test_file_that_claims_too_many_features_is_rejected(tmp_path):
     """Are refused before there is room for them."""
     path = tmp_path / "model"
     fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=3, compiled=False).save(path)
@@ -83,7 +83,7 @@ def test_more_features_than_there_is_memory_for(tmp_path):
         fiol.load(path, compiled=False)
 
 
-def test_features_that_nobody_has_seen_are_refused_if_there_is_no_memory_for_them(tmp_path, monkeypatch):
+def test_load_of_unseen_features_beyond_free_memory_raises(tmp_path, monkeypatch):
     """By `load`, and by `fiol inspect`, which needs more than that."""
     path = tmp_path / "model"
     learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), n_features=10**6, compiled=False)
@@ -101,7 +101,7 @@ def test_features_that_nobody_has_seen_are_refused_if_there_is_no_memory_for_the
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_a_killed_process_leaves_a_complete_file_and_no_litter(tmp_path):
+def test_killed_process_leaves_a_complete_file(tmp_path):
     """In a process without threads, of which children are forked."""
     code = f"from campaigns.kills import campaign; print(*campaign(25, 3, {str(tmp_path)!r}))"
     environment = {
@@ -116,7 +116,7 @@ def test_a_killed_process_leaves_a_complete_file_and_no_litter(tmp_path):
 
 
 @pytest.mark.skipif(model_file.fcntl is None, reason="no locks of files")
-def test_only_what_nobody_writes_is_swept_away(tmp_path):
+def test_only_abandoned_temporary_files_are_deleted(tmp_path):
     mine, old, other = tmp_path / f".fiol-{'a' * 16}.tmp", tmp_path / f".fiol-{'b' * 16}.tmp", tmp_path / ".fiol-x.tmp"
     for path in (mine, old, other):
         path.write_bytes(b"half")
@@ -129,7 +129,7 @@ def test_only_what_nobody_writes_is_swept_away(tmp_path):
 
 
 @pytest.mark.skipif(model_file.fcntl is None, reason="no locks of files")
-def test_a_sweep_that_is_quicker_is_no_failure(tmp_path, monkeypatch):
+def test_temporary_file_deleted_by_another_process_is_recreated(tmp_path, monkeypatch):
     """It takes a file that was made a moment ago, and another is made."""
     lock, swept = model_file.lock, []
 
@@ -146,7 +146,7 @@ def test_a_sweep_that_is_quicker_is_no_failure(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_without_locks_files_are_written_all_the_same(tmp_path, monkeypatch):
+def test_files_are_written_without_file_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(model_file, "fcntl", None)
     model_file.write(tmp_path / "model", {"seed": random.Random(1).random()}, {})
     assert [path.name for path in tmp_path.iterdir()] == ["model"]

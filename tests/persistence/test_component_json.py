@@ -1,4 +1,4 @@
-"""Components survive JSON, and JSON that is not theirs is refused by its path."""
+"""Components round-trip through JSON, and errors name the JSON path."""
 
 import copy
 import dataclasses
@@ -110,19 +110,19 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("cls", BUILDS, ids=lambda cls: cls.__name__)
 @given(st.data())
-def test_a_component_survives_text(cls, data):
+def test_component_round_trips_through_json(cls, data):
     component = data.draw(BUILDS[cls])
     assert type(component) is cls
     assert_same(through_text(component), component)
 
 
 @given(members(Loss), members(Regularizer), members(fiol.Geometry), members(fiol.Solver))
-def test_a_problem_survives_text(loss, regularizer, geometry, solver):
+def test_problem_round_trips_through_json(loss, regularizer, geometry, solver):
     problem = Problem(loss, regularizer, geometry, solver)
     assert_same(through_text(problem), problem)
 
 
-def test_extreme_integers_survive():
+def test_extreme_integers_round_trip():
     for seed in (2**63 - 513, -(2**63) + 513, 2**53 + 1):
         assert through_text(fiol.RandomPivot(seed)).seed == seed
 
@@ -158,17 +158,17 @@ def test_extreme_integers_survive():
     ],
     ids=repr,
 )
-def test_what_is_written(component, value):
+def test_component_json_format(component, value):
     assert repr(to_json(component)) == repr(value)
     assert_same(from_json(value), component)
 
 
-def test_floats_written_as_integers_elsewhere_are_read():
+def test_floats_written_as_integers_are_read():
     """Some writers of JSON print 2.0 as 2."""
     assert_same(from_json({"component": "Huber", "fields": {"delta": 2}}), Huber(2.0))
 
 
-def test_arrays_are_as_if_just_constructed():
+def test_loaded_arrays_are_as_constructed():
     lam = through_text(L1([1.0, 2.0])).lam
     assert lam.dtype == np.float64
     assert not lam.flags.writeable
@@ -184,7 +184,7 @@ def define(parent, factor, module="notebook"):
     return scope["Mine"]
 
 
-def test_the_newest_definition_is_taken():
+def test_newest_definition_of_a_class_is_used():
     for factor in (1.0, 2.0, 3.0):
         cls = define("Loss", factor)
         assert type(through_text(cls())) is cls
@@ -193,7 +193,7 @@ def test_the_newest_definition_is_taken():
 @pytest.mark.parametrize(
     "parents", [("Regularizer", "L1"), ("L1", "Regularizer"), ("Regularizer", "Loss"), ("Loss", "Solver")], ids=repr
 )
-def test_the_newest_definition_is_taken_whatever_it_derives_from(parents, monkeypatch):
+def test_newest_definition_is_used_for_any_base_class(parents, monkeypatch):
     module = type(sys)("cells")
     monkeypatch.setitem(sys.modules, "cells", module)
     for parent in parents:
@@ -201,7 +201,7 @@ def test_the_newest_definition_is_taken_whatever_it_derives_from(parents, monkey
         assert type(through_text(module.Mine())) is module.Mine
 
 
-def test_a_class_with_its_name_is_looked_for_once(monkeypatch):
+def test_class_lookup_is_cached(monkeypatch):
     assert find_class("Huber") is fiol.Huber
     with monkeypatch.context() as patch:
         patch.setattr(component_json, "subclasses", lambda _: pytest.fail("looked for again"))
@@ -241,7 +241,7 @@ def test_local_classes_are_found():
         ".",
     ],
 )
-def test_unknown_classes_are_named_and_never_imported(name):
+def test_unknown_classes_are_named_and_not_imported(name):
     with pytest.raises(ValueError, match=r"^component names .* before loading$") as caught:
         from_json({"component": name, "fields": {}})
     assert f"define or import {name} before loading" in str(caught.value)
@@ -251,7 +251,7 @@ def test_unknown_classes_are_named_and_never_imported(name):
 @pytest.mark.parametrize(
     "name", ["Component", "fiol.components.component.Component", "builtins.object", f"{__name__}.Outer"]
 )
-def test_classes_that_are_no_components_are_unknown(name):
+def test_classes_other_than_components_are_unknown(name):
     with pytest.raises(ValueError, match="no component known here"):
         from_json({"component": name, "fields": {}})
 
@@ -266,7 +266,7 @@ def component_classes():
                     yield value
 
 
-def test_every_class_of_the_package_has_a_name_of_its_own():
+def test_component_class_names_are_unique():
     names = {}
     for cls in component_classes():
         assert names.setdefault(stored_name(cls), cls) is cls
@@ -285,7 +285,7 @@ def built_in(source, module="fiol.components.imagined"):
     return list(scope.values())[-1]
 
 
-def test_classes_may_move_and_be_renamed():
+def test_moved_and_renamed_classes_load():
     old = built_in("class Soft(Loss):\n    scale: float = 1.0")
     value = to_json(old(3.0))
     assert value == {"component": "Soft", "fields": {"scale": 3.0}}
@@ -301,7 +301,7 @@ def test_classes_may_move_and_be_renamed():
         from_json({"component": "Softer", "fields": {}})
 
 
-def test_a_registered_name_is_not_inherited():
+def test_registered_name_is_not_inherited():
     parent = built_in("class Newer(Loss):\n    registered = 'Older'\n    scale: float = 1.0")
     scope = {"Newer": parent, "__name__": "fiol.components.imagined"}
     exec("class Newest(Newer):\n    pass", scope)
@@ -309,7 +309,7 @@ def test_a_registered_name_is_not_inherited():
     assert to_json(scope["Newest"]())["component"] == "Newest"
 
 
-def test_own_classes_named_like_ours_are_not_confused():
+def test_own_class_with_a_built_in_name_is_kept_apart():
     scope = {"L1": L1, "Loss": Loss, "__name__": "mine"}
     exec("class L1(L1):\n    registered = 'L1'\nclass Huber(Loss):\n    delta: float = 2.0", scope)
     for own, ours in ((scope["L1"](1.0), L1(1.0)), (scope["Huber"](), Huber())):
@@ -320,7 +320,7 @@ def test_own_classes_named_like_ours_are_not_confused():
         assert type(through_text(ours)) is type(ours)
 
 
-def test_a_package_whose_name_begins_like_ours_is_not_ours():
+def test_package_name_prefix_is_not_enough():
     assert to_json(define("Loss", 1.0, "fiolet")())["component"] == "fiolet.Mine"
     assert to_json(define("Loss", 1.0, "fiol")())["component"] == "fiol.Mine"
 
@@ -329,7 +329,7 @@ def test_a_package_whose_name_begins_like_ours_is_not_ours():
 
 
 @pytest.mark.parametrize("cls", [fiol.Update, Box, Newton, Huber, AdaGrad, fiol.FixedHorizon, Shifted], ids=repr)
-def test_a_missing_field_takes_its_default(cls):
+def test_missing_field_takes_its_default(cls):
     fields = dataclasses.fields(cls)
     parts = {"AnyLoss": Logistic(), "Loss": Logistic(), "Regularizer": L1(0.5), "int": 7, "float": 0.125}
     needed = {f.name: parts[getattr(f.type, "__name__", f.type)] for f in fields if f.default is dataclasses.MISSING}
@@ -346,12 +346,12 @@ def test_a_missing_field_takes_its_default(cls):
     assert_same(from_json({**whole, "fields": {name: whole["fields"][name] for name in needed}}), cls(**needed))
 
 
-def test_a_default_is_not_taken_for_what_is_there():
+def test_default_replaces_only_the_missing_field():
     value = to_json(Box(L1(0.5), -1.0, 2.0))
     assert_same(from_json(changed(value, ("fields", "lo"), "!")), Box(L1(0.5), hi=2.0))
 
 
-def test_nothing_is_imported_or_executed():
+def test_reading_component_json_executes_nothing():
     """By the interpreter's own account."""
     script = """
 import sys, fiol
@@ -442,7 +442,7 @@ LAM = ("fields", "regularizer", "fields", "lam")
     ],
     ids=repr,
 )
-def test_what_is_wrong_is_named_by_its_path(path, value, message):
+def test_errors_name_the_json_path(path, value, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         from_json(changed(BOX, path, value))
     with pytest.raises(ValueError, match=f"^{message}$".replace("^component", r"^component\.regularizer")):
@@ -455,7 +455,7 @@ def test_values_that_are_no_component_are_refused(value):
         from_json(value)
 
 
-def test_a_stumbling_constructor_is_no_way_out():
+def test_failing_constructor_raises_a_file_error():
     class Fragile(Loss):
         loss: Loss
 
@@ -467,7 +467,7 @@ def test_a_stumbling_constructor_is_no_way_out():
         from_json(changed(stored, ("fields", "loss"), 1.0))
 
 
-def test_nesting_without_end():
+def test_deep_nesting_is_rejected():
     stored = LASSO
     for _ in range(100_000):
         stored = {
@@ -493,7 +493,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_any_json_is_read_or_refused(value):
+def test_random_json_is_read_or_rejected(value):
     try:
         component = from_json(value)
     except ValueError:
@@ -502,13 +502,13 @@ def test_any_json_is_read_or_refused(value):
 
 
 @pytest.mark.parametrize("value", [None, 1.0, L1, "L1", [L1(1.0)]], ids=repr)
-def test_only_components_are_written(value):
+def test_only_components_can_be_written(value):
     with pytest.raises(TypeError, match=r"^only a component can be stored as JSON, got "):
         to_json(value)
 
 
 @pytest.mark.parametrize("value", ["text", True, float("nan"), [1.0], np.arange(2), 1j], ids=repr)
-def test_only_what_components_hold_is_written(value):
+def test_only_fields_of_components_are_written(value):
     class Loose(Component):
         part: float
 

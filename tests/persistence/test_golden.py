@@ -1,4 +1,4 @@
-"""Files of every version load for ever, and what is loaded goes on as it would have: see make_golden.py."""
+"""Files of earlier versions load and learn on: see make_golden.py."""
 
 import json
 
@@ -30,7 +30,7 @@ def assert_close(found, expected):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_golden_file_loads_and_learns_on(path, tmp_path):
+def test_golden_file_loads_and_learns_on(path, tmp_path):
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     model = fiol.load(path, compiled=False)
     assert_close(say(model, expected["X"]), expected["before"])
@@ -43,13 +43,13 @@ def test_a_golden_file_loads_and_learns_on(path, tmp_path):
     assert not np.allclose(before["scores"], after["scores"])
 
 
-def test_there_is_a_golden_file_of_every_kind():
+def test_all_kinds_have_a_golden_file():
     assert {path.stem for path in FILES} >= MODELS.keys()
     kinds = {model_file.read(path)[0]["kind"] for path in FILES}
     assert kinds == fiol.persistence.model.BUILDERS.keys()
 
 
-def test_golden_files_hold_what_they_are_for():
+def test_golden_files_have_their_special_content():
     """Features never seen left out, one of them; arrays and fields of its recipe missing, the older one."""
     arrays = {path.stem: model_file.read(path)[1].keys() for path in FILES}
     assert "seen" in arrays["learner-bits"]
@@ -68,7 +68,7 @@ def test_golden_files_hold_what_they_are_for():
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_golden_file_is_never_overwritten(name, tmp_path, monkeypatch):
+def test_golden_file_is_never_overwritten(name, tmp_path, monkeypatch):
     interpret_all(monkeypatch)
     make(name, tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -82,8 +82,8 @@ def test_a_golden_file_is_never_overwritten(name, tmp_path, monkeypatch):
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {left: before[left]}
 
 
-def test_models_keep_the_hash_they_were_made_with(tmp_path):
-    """Files from before say nothing of it; models of two hashes know features of one number by different names."""
+def test_models_keep_their_hash_function(tmp_path):
+    """Old files do not store it; models with different hashes have different names for a feature number."""
     old = fiol.load(GOLDEN / "learner-bits.fiol", compiled=False)
     new = fiol.Learner(old.update, bits=old.bits, intercept=old.intercept_fitted, compiled=False)
     assert (old.core.header()["hash"], new.core.header()["hash"]) == ("crc32", "murmur3")

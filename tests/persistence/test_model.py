@@ -1,4 +1,4 @@
-"""Models of every kind go through one door, which knows the kinds it can open."""
+"""Loading models of all kinds, and errors for other files."""
 
 import copy
 import json
@@ -47,7 +47,7 @@ def mean(monkeypatch, path):
     return mean
 
 
-def test_a_model_of_any_kind_is_loaded(path, mean):
+def test_load_returns_models_of_all_kinds(path, mean):
     loaded = fiol.load(path)
     assert type(loaded) is Mean
     assert (loaded.total, loaded.rows, loaded.meta) == (6.0, 3, {"unit": "m"})
@@ -55,25 +55,25 @@ def test_a_model_of_any_kind_is_loaded(path, mean):
     assert type(fiol.load(path)) is fiol.Learner
 
 
-def test_another_kind_is_refused_by_name(path, mean):
+def test_load_of_another_kind_names_it(path, mean):
     with pytest.raises(ModelFileError, match=rf"^{path}: it holds 'mean', not a learner$"):
         fiol.Learner.load(path)
     assert read_model(path, "mean").header == {"rows": 3}
     assert read_model(str(path)).kind == "mean"
 
 
-def test_a_kind_is_registered_once(mean):
+def test_kind_is_registered_once(mean):
     with pytest.raises(ValueError, match=r"^there is a kind of model called 'mean' already$"):
         register_kind("mean", Mean.from_parts)
 
 
-def test_an_unknown_kind_is_refused_by_name(path):
+def test_unknown_kind_is_named(path):
     write_model(path, "forest", {}, {}, {})
     with pytest.raises(ModelFileError, match=rf"^{path}: it holds 'forest', a kind .* known are .*learner"):
         fiol.load(path)
 
 
-def test_what_a_kind_refuses_is_told_with_the_path(path, mean):
+def test_load_error_names_the_path(path, mean):
     Mean(1.0, -1).save(path)
     with pytest.raises(ModelFileError, match=rf"^{path}: its rows are -1$"):
         fiol.load(path)
@@ -93,13 +93,13 @@ def test_what_a_kind_refuses_is_told_with_the_path(path, mean):
     ],
     ids=repr,
 )
-def test_what_is_no_model_is_refused(path, whole, reason):
+def test_file_without_a_model_is_rejected(path, whole, reason):
     model_file.write(path, whole, {})
     with pytest.raises(ModelFileError, match=rf"^{path}: {reason}$"):
         read_model(path)
 
 
-def test_the_header_is_what_the_docstring_says_and_open(path):
+def test_header_matches_its_documentation(path):
     write_model(path, "mean", {"rows": 3}, {}, {"unit": "m"})
     whole, _ = model_file.read(path)
     assert whole == {"kind": "mean", "model": {"rows": 3}, "meta": {"unit": "m"}}
@@ -111,7 +111,7 @@ def test_the_header_is_what_the_docstring_says_and_open(path):
 @pytest.mark.parametrize(
     ("name", "header", "meta"), [("a header", {1: 2}, {}), ("meta", {}, {1: 2}), ("a header", (), {}), ("meta", {}, ())]
 )
-def test_what_is_not_json_is_refused_before_anything_is_written(path, name, header, meta):
+def test_metadata_that_is_not_json_raises_before_writing(path, name, header, meta):
     with pytest.raises(TypeError, match=f"^{name} must be a dict of plain JSON values"):
         write_model(path, "mean", header, {}, meta)
     assert os.listdir(path.parent) == []
@@ -132,7 +132,7 @@ OTHERS = (None, True, False, -1, 0, 3, 7.5, 2**70, "x", "inf", [], ["a"], {}, {"
 
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
-def test_a_header_with_anything_in_any_place_is_refused_or_works(path, golden):
+def test_fuzzed_header_is_rejected_or_works(path, golden):
     header, arrays = model_file.read(golden)
     rows = json.loads(golden.with_suffix(".json").read_text(encoding="utf-8"))
     learned, refusals = 0, []
@@ -160,14 +160,14 @@ def test_a_header_with_anything_in_any_place_is_refused_or_works(path, golden):
     assert all(re.match(r"this learner has|row \d|y\[\d|X\[\d|X has", reason) for reason in refusals)
 
 
-def test_the_same_model_has_the_same_bytes(path, mean):
+def test_equal_models_have_equal_bytes(path, mean):
     before = path.read_bytes()
     fiol.load(path).save(path)
     assert path.read_bytes() == before
     assert json.loads(before[28 : before.index(b"]}", 28) + 2])["header"]["kind"] == "mean"
 
 
-def test_a_table_of_one_column(tmp_path):
+def test_one_column_model_round_trips_and_checks_columns(tmp_path):
     """The narrowest that rows can be learned from."""
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     learner.learn([[1.0], [2.0]], [1.0, 3.0])

@@ -1,4 +1,4 @@
-"""Model files: what is written is read, all else is refused, and a save is whole or has not happened."""
+"""Model files round-trip, damaged files are rejected, and a save is complete or has no effect."""
 
 import contextlib
 import errno
@@ -69,7 +69,7 @@ def shared(tmp_path_factory):
 
 
 @given(header=st.dictionaries(text, json_values), arrays=st.dictionaries(text, tables, max_size=4))
-def test_round_trips(shared, header, arrays):
+def test_model_file_round_trips(shared, header, arrays):
     write(shared, header, arrays)
     found = read(shared)
     assert_same(found, (header, {name: a.astype(a.dtype.newbyteorder("=")) for name, a in arrays.items()}))
@@ -98,7 +98,7 @@ def test_round_trips(shared, header, arrays):
     ],
     ids=str,
 )
-def test_arrays_however_they_lie_in_memory(path, array, monkeypatch):
+def test_arrays_of_any_memory_layout(path, array, monkeypatch):
     for size in (model_file.CHUNK, 16):
         monkeypatch.setattr(model_file, "CHUNK", size)
         write(path, {}, {"a": array})
@@ -109,7 +109,7 @@ def test_arrays_however_they_lie_in_memory(path, array, monkeypatch):
         assert found.tobytes() == array.astype(array.dtype.newbyteorder("=")).tobytes()
 
 
-def test_the_same_content_has_the_same_bytes(tmp_path):
+def test_equal_content_has_equal_bytes(tmp_path):
     for name in "ab":
         write(tmp_path / name, HEADER, ARRAYS)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
@@ -154,7 +154,7 @@ def test_memory_beyond_the_arrays_is_constant(path):
         ({"a": float("nan")}, {}, ValueError, "not JSON compliant"),
     ],
 )
-def test_what_cannot_be_written(path, header, arrays, error, message):
+def test_unsupported_content_cannot_be_written(path, header, arrays, error, message):
     path.write_text("before")
     with pytest.raises(error, match=message):
         write(path, header, arrays)
@@ -163,13 +163,13 @@ def test_what_cannot_be_written(path, header, arrays, error, message):
 
 
 @pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="long doubles are doubles here")
-def test_long_doubles_differ_between_machines(path):
+def test_long_doubles_are_rejected(path):
     with pytest.raises(TypeError, match=r"^'a' must hold booleans"):
         write(path, {}, {"a": np.zeros(1, np.longdouble)})
 
 
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.0.0", reason="no such arrays")
-def test_arrays_of_too_many_dimensions(path):
+def test_arrays_of_too_many_dimensions_are_rejected(path):
     with pytest.raises(ValueError, match=r"^'a' must have at most 32 dimensions, got 33$"):
         write(path, {}, {"a": np.zeros((1,) * 33)})
 
@@ -216,7 +216,7 @@ def told(*entries, **header):
 W = struct.pack("<dd", 1.0, -2.0)
 
 
-def test_a_file_written_by_the_docstring_is_read(path):
+def test_file_written_as_documented_is_read(path):
     path.write_bytes(compose(told(entry(), entry(name="ü", offset=64), name="漢"), W.ljust(64, b"\0") + W))
     header, arrays = read(path)
     assert header == {"name": "漢"}
@@ -233,7 +233,7 @@ def refused(path, data, reason="."):
     assert str(caught.value).startswith(f"{path}: ")
 
 
-def test_every_alteration_of_one_byte_is_refused(path):
+def test_any_altered_byte_is_detected(path):
     write(path, {}, {"a": np.array([7], np.uint8)})
     data = path.read_bytes()
     assert_same(read(path), ({}, {"a": np.array([7], np.uint8)}))
@@ -247,7 +247,7 @@ def test_every_alteration_of_one_byte_is_refused(path):
     assert path.read_bytes() == data
 
 
-def test_every_truncation_is_refused(path):
+def test_any_truncation_is_detected(path):
     write(path, HEADER, ARRAYS)
     data = path.read_bytes()
     for size in range(len(data)):
@@ -257,20 +257,20 @@ def test_every_truncation_is_refused(path):
 
 
 @given(st.binary())
-def test_random_bytes_are_refused(shared, data):
+def test_random_bytes_are_rejected(shared, data):
     refused(shared, data)
     refused(shared, b"\x89fiol\r\n\x1a" + data)
     refused(shared, compose(data, data))
 
 
 @given(json_values, json_values)
-def test_random_headers_are_refused(shared, value, other):
+def test_random_headers_are_rejected(shared, value, other):
     refused(shared, compose(value), "nonsense in the header")
     refused(shared, compose({"header": {}, "arrays": [value, other]}), "nonsense in the header")
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(entry(), json_values)))
-def test_random_entries_are_read_or_refused(shared, changes):
+def test_random_entries_are_read_or_rejected(shared, changes):
     shared.write_bytes(compose(told(entry(**changes)), W))
     with contextlib.suppress(ModelFileError):
         (array,) = read(shared)[1].values()
@@ -278,17 +278,17 @@ def test_random_entries_are_read_or_refused(shared, changes):
 
 
 @pytest.mark.parametrize("data", [b"{}", b"PK\3\4" + bytes(99), b"\x93NUMPY" + bytes(99), b"\x80\4." * 30], ids=repr)
-def test_other_files_are_not_ours(path, data):
+def test_other_file_formats_are_rejected(path, data):
     refused(path, data, r"not a fiol model file$")
 
 
-def test_newer_formats(path):
+def test_newer_format_versions_are_rejected(path):
     refused(path, compose(b"?", version=2), r"written by a newer fiol \(format 2\); this one reads format 1$")
     refused(path, compose(b"?", version=0), r"not a fiol model file: there is no format 0$")
 
 
 @pytest.mark.parametrize("at", [30, 130, -60, -1])
-def test_damage_is_told_from_nonsense(path, at):
+def test_damage_and_invalid_content_have_different_errors(path, at):
     data = bytearray(compose(told(entry()), W))
     data[at] ^= 1
     refused(path, bytes(data), r"damaged: its checksum does not match$")
@@ -346,7 +346,7 @@ def test_damage_is_told_from_nonsense(path, at):
     ],
     ids=lambda said: str(said)[:80],
 )
-def test_nonsense_in_the_header(path, said, reason):
+def test_invalid_header_is_rejected(path, said, reason):
     arrays = b"" if "cannot have its shape" in reason else W
     tracemalloc.start()
     try:
@@ -357,11 +357,11 @@ def test_nonsense_in_the_header(path, said, reason):
 
 
 @pytest.mark.parametrize("length", [200, 2**32, 2**63, 2**64 - 1])
-def test_an_impossible_size_of_the_header(path, length):
+def test_impossible_header_size_is_rejected(path, length):
     refused(path, compose(told(entry()), W, length=length), "nonsense in the header: its size is given as")
 
 
-def test_what_the_system_refuses_is_not_ours(tmp_path):
+def test_operating_system_errors_pass_through(tmp_path):
     with pytest.raises(FileNotFoundError):
         read(tmp_path / "none")
     with pytest.raises(IsADirectoryError):
@@ -376,7 +376,7 @@ def test_what_the_system_refuses_is_not_ours(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_in_a_file_is_run(tmp_path):
+def test_loading_executes_nothing(tmp_path):
     """By the interpreter's own account, for files made to tempt it."""
     tempting = [told(entry(dtype=name)) for name in ("|O", "O", "os.system", "__import__('this')", "i4,O")]
     tempting += [with_component("os.system"), with_component("this.s"), with_component("pickle.loads")]
@@ -415,13 +415,13 @@ def with_component(name):
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_paths_of_either_kind(path, kind):
+def test_paths_as_str_and_path(path, kind):
     write(kind(path), HEADER, ARRAYS)
     assert_same(read(kind(path)), (HEADER, ARRAYS))
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_paths_relative_to_here(tmp_path, monkeypatch):
+def test_relative_paths(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("m" * 255, HEADER, ARRAYS)
     assert_same(read("m" * 255), (HEADER, ARRAYS))
@@ -435,7 +435,7 @@ def umask():
 
 
 @pytest.mark.usefixtures("umask")
-def test_permissions(path):
+def test_saved_file_permissions(path):
     write(path, {}, {})
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     for mode in (0o600, 0o666, 0o444, 0o755):
@@ -445,7 +445,7 @@ def test_permissions(path):
         assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_the_temporary_file_shows_no_more_than_the_file(path, monkeypatch):
+def test_temporary_file_has_the_permissions_of_the_file(path, monkeypatch):
     write(path, {}, {})
     path.chmod(0o600)
     modes = []
@@ -461,7 +461,7 @@ def test_the_temporary_file_shows_no_more_than_the_file(path, monkeypatch):
     assert strays(path.parent) == []
 
 
-def test_a_link_stays_and_its_target_is_replaced(tmp_path):
+def test_symlink_stays_and_its_target_is_replaced(tmp_path):
     (tmp_path / "far").mkdir()
     target, link, second = tmp_path / "far" / "model", tmp_path / "link", tmp_path / "second"
     link.symlink_to(Path("far") / "model")
@@ -475,7 +475,7 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path):
     assert os.listdir(target.parent) == ["model"]
 
 
-def test_links_in_a_circle(tmp_path):
+def test_circular_symlinks_raise(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
@@ -483,7 +483,7 @@ def test_links_in_a_circle(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
-def test_an_open_reader_keeps_what_it_opened(path):
+def test_open_reader_keeps_the_old_content(path):
     write(path, {"rounds": 1}, ARRAYS)
     before = path.read_bytes()
     with open(path, "rb") as file:
@@ -497,7 +497,7 @@ BIG = {"w": np.arange(400_000.0)}  # several chunks
 
 
 @pytest.mark.parametrize("room", [0, 1, 28, 1000, 4096, 1 << 20, 3_000_000, 3_200_130])  # the last: within the checksum
-def test_a_full_disk_leaves_the_old_file(path, room):
+def test_full_disk_keeps_the_old_file(path, room):
     write(path, HEADER, ARRAYS)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
@@ -514,7 +514,7 @@ def test_a_full_disk_leaves_the_old_file(path, room):
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), MemoryError()], ids=repr)
 @pytest.mark.parametrize("name", ["fsync", "replace", "chmod"])
-def test_a_failing_call_leaves_the_old_file(path, monkeypatch, name, error):
+def test_failed_save_keeps_the_old_file(path, monkeypatch, name, error):
     def fail(*_):
         raise error
 
@@ -526,7 +526,7 @@ def test_a_failing_call_leaves_the_old_file(path, monkeypatch, name, error):
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_a_directory_that_cannot_be_synced_is_no_failure(path, monkeypatch):
+def test_unsyncable_directory_is_ignored(path, monkeypatch):
     sync = os.fsync
 
     def only_files(handle):
@@ -539,7 +539,7 @@ def test_a_directory_that_cannot_be_synced_is_no_failure(path, monkeypatch):
     assert_same(read(path), (HEADER, ARRAYS))
 
 
-def test_everything_is_on_disk_before_the_name_changes(path, monkeypatch):
+def test_file_is_synced_before_the_rename(path, monkeypatch):
     sync, replace, calls = os.fsync, os.replace, []
 
     def record_sync(handle):
@@ -650,21 +650,21 @@ def kill(path, how, kills):
     return map(int, done.stdout.split())
 
 
-def test_killed_at_any_moment_a_save_leaves_a_whole_file(path):
+def test_save_killed_at_any_moment_leaves_a_complete_file(path):
     killed, seen, left = kill(path, "moments", 30)
     assert killed >= 30
     assert seen == 2
     assert left > 0  # some were in the middle of writing
 
 
-def test_killed_at_any_line_a_save_leaves_a_whole_file(path):
+def test_save_killed_at_any_line_leaves_a_complete_file(path):
     killed, seen, left = kill(path, "lines", 1000)
     assert 50 < killed < 1000  # it ran out of lines
     assert seen == 2
     assert left > 10
 
 
-def test_a_file_that_shrinks_while_it_is_read():
+def test_file_truncated_while_it_is_read_raises():
     """Between the look at its size and the reading."""
     entry = {"name": "w", "dtype": "<f8", "shape": [2], "offset": 3, "length": 16}
     assert model_file.read_array(io.BytesIO(b"abc" + np.arange(2.0).tobytes()), entry, 0).tolist() == [0.0, 1.0]

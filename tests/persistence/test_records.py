@@ -1,4 +1,4 @@
-"""Records of features come back to the bit, and those of features never seen take no room in a file."""
+"""Feature records round-trip bitwise, and unseen features take no space in a file."""
 
 import math
 import tracemalloc
@@ -68,7 +68,7 @@ def models(draw):
 
 
 @given(models())
-def test_what_is_stored_is_restored_to_the_bit(shared, arrays):
+def test_feature_records_round_trip_bitwise(shared, arrays):
     diverged = find_not_finite(arrays)
     listed = {"not_finite": diverged} if diverged else {}
     model_file.write(shared, {"kind": "some", "model": {}, "meta": {}, **listed}, arrays)
@@ -92,7 +92,7 @@ def read_by_the_docstring(found):
 
 
 @given(models())
-def test_it_is_stored_packed_exactly_where_that_is_smaller(arrays):
+def test_records_are_packed_where_that_is_smaller(arrays):
     packed = pack(arrays)
     for owner in {name.partition("state.")[0] for name in arrays if "state." in name}:
         used = {x.split("state.")[1]: a for x, a in arrays.items() if x.startswith(f"{owner}state.") and a.shape[0]}
@@ -107,7 +107,7 @@ def test_it_is_stored_packed_exactly_where_that_is_smaller(arrays):
             assert packed[f"{owner}seen"].tolist() == np.flatnonzero(differs).tolist()
 
 
-def test_many_features_of_which_few_were_touched_make_a_small_file(path):
+def test_file_of_few_touched_features_is_small(path):
     model = fiol.Learner(fiol.FIOL(fiol.Logistic(), fiol.L1(0.01)), compiled=False)
     for i in (2**22, 5, 77, 12345, 2**20, 3):
         model.learn_one([i], [1.5], y=1.0)
@@ -118,7 +118,7 @@ def test_many_features_of_which_few_were_touched_make_a_small_file(path):
     assert np.flatnonzero(loaded.core.arrays()["state.w"]).tolist() == [3, 5, 77, 12345, 2**20, 2**22]
 
 
-def test_memory_for_features_seen_is_bounded(path):
+def test_packing_memory_is_bounded(path):
     n, size = 500_000, 0
     arrays = {"fresh.w": np.zeros((1, 3)), "fresh.mark": np.ones(1), "fresh.n": np.zeros(1, np.float32)}
     for name, fresh in list(arrays.items()):
@@ -140,7 +140,7 @@ def test_memory_for_features_seen_is_bounded(path):
 
 
 @pytest.mark.parametrize("chunk", [8, 64, 1000])
-def test_pieces_of_any_size(path, monkeypatch, chunk):
+def test_packing_in_pieces_of_any_size(path, monkeypatch, chunk):
     for module in (model_file, records):
         monkeypatch.setattr(module, "CHUNK", chunk)
     rng = np.random.default_rng(1)
@@ -152,7 +152,7 @@ def test_pieces_of_any_size(path, monkeypatch, chunk):
 
 
 @pytest.mark.parametrize("name", ["seen", "seen.w", "features", "pear/seen", "a/b/features"])
-def test_names_that_are_taken(name):
+def test_reserved_array_names_raise(name):
     with pytest.raises(ValueError, match=rf"^an array must not be called '{name}': "):
         pack({name: np.zeros(1)})
 
@@ -177,7 +177,7 @@ def test_names_that_are_taken(name):
     ],
     ids=repr,
 )
-def test_nonsense_is_refused(path, changes, reason):
+def test_invalid_packed_records_are_rejected(path, changes, reason):
     arrays = {"fresh.w": np.zeros((1, 2)), "features": np.array([900], "<u4"), "seen": np.array([1, 7], "<u4")}
     arrays["seen.w"] = np.ones((2, 2))
     whole = {"kind": "some", "model": {}, "meta": {}}
@@ -190,12 +190,12 @@ def test_nonsense_is_refused(path, changes, reason):
 
 
 @pytest.mark.parametrize("other", [np.zeros((2, 2), np.float32), np.zeros((2, 3)), np.zeros(2), np.zeros(())], ids=repr)
-def test_records_of_another_type_than_the_fresh_one_do_not_become_a_state(other):
+def test_packed_records_of_another_dtype_are_rejected(other):
     arrays = {"fresh.w": np.zeros((1, 2)), "features": np.array([9], "<u4"), "seen": np.array([1, 7], "<u4")}
     assert "state.w" not in unpack({**arrays, "seen.w": other})
 
 
-def test_what_an_older_version_did_not_have_is_as_in_a_new_model():
+def test_arrays_missing_in_old_files_take_initial_values():
     new = {
         "state.w": np.zeros((0, 2)),
         "fresh.w": np.full((1, 2), math.nan),

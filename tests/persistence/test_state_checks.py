@@ -92,7 +92,7 @@ def test_memory_of_statistics_that_an_older_version_did_not_store_is_checked(mon
 
 
 @pytest.mark.parametrize("make", [ensemble, one_vs_rest])
-def test_a_header_that_fixes_more_features_than_are_stored_is_refused_before_a_model_is_made(path, make):
+def test_header_with_more_features_than_stored_is_rejected_early(path, make):
     make(path)
     whole, arrays = model_file.read(path)
     whole["model"]["features"] = whole["model"]["options"]["n_features"] = 10**8
@@ -109,7 +109,7 @@ def test_a_header_that_fixes_more_features_than_are_stored_is_refused_before_a_m
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("name", ["state.w", "state.square", "intercept.w", "fresh.w", "clock", "uncounted"])
-def test_numbers_that_are_not_finite_are_refused_with_array_and_place(path, name, value):
+def test_non_finite_numbers_are_rejected_with_array_and_index(path, name, value):
     model = fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=fiol.AdaGrad(0.5)), compiled=False)
     model.learn([[1.0, 2.0, 3.0], [2.0, 0.0, 1.0]], [1.0, 2.0])
     model.save(path)
@@ -132,7 +132,7 @@ def test_every_array_of_members_and_classes_is_checked(path, make):
                 fiol.load(path, compiled=False)
 
 
-def test_the_place_of_a_packed_number_is_its_feature(path):
+def test_index_of_a_packed_number_is_its_feature(path):
     model = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     model.learn(one_row(70, 5000), [1.0, 2.0])
     model.save(path)
@@ -145,7 +145,7 @@ def test_the_place_of_a_packed_number_is_its_feature(path):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_an_array_of_several_megabytes_is_checked_to_its_end(dtype):
+def test_large_arrays_are_checked_to_the_end(dtype):
     array = np.zeros((10**6, 2), dtype)
     assert find_not_finite({"w": array}) == []
     check_finite({"w": array}, [])
@@ -156,7 +156,7 @@ def test_an_array_of_several_megabytes_is_checked_to_its_end(dtype):
     check_finite({"w": array}, ["w"])
 
 
-def test_a_learner_that_diverged_is_saved_and_loaded_as_it_is(path):
+def test_diverged_learner_is_saved_and_loaded(path):
     model = fiol.Learner(fiol.SGD(fiol.Squared(), step_size=fiol.Constant(1e90)), compiled=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -174,7 +174,7 @@ def test_a_learner_that_diverged_is_saved_and_loaded_as_it_is(path):
         fiol.load(path)
 
 
-def test_an_ensemble_with_a_member_that_overflowed_is_saved_and_loaded_as_it_is(path):
+def test_ensemble_with_overflowed_member_is_saved_and_loaded(path):
     members = [fiol.FIOL(fiol.Squared()), fiol.SGD(fiol.Squared(), step_size=fiol.Constant(1e6))]
     model = fiol.Learner(fiol.Ensemble(members), compiled=False)
     rng = np.random.default_rng(1)
@@ -188,6 +188,6 @@ def test_an_ensemble_with_a_member_that_overflowed_is_saved_and_loaded_as_it_is(
     assert np.isfinite(again.learn(X, X @ [1.0, 2.0, 3.0, 4.0])).all()
 
 
-def test_a_file_of_finite_numbers_does_not_list_arrays(path):
+def test_file_of_finite_numbers_lists_no_arrays(path):
     ensemble(path)
     assert "not_finite" not in model_file.read(path)[0]

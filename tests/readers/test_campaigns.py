@@ -3,7 +3,7 @@
 from campaigns import cells, lines
 
 
-def test_mutated_lines_are_read_as_a_slow_parser_does_or_refused():
+def test_mutated_lines_match_slow_parser_or_are_rejected():
     found = lines.run(6000, seed=1)
     assert found["svmlight", "read"] > 500
     assert found["svmlight", "refused"] > 500
@@ -11,7 +11,7 @@ def test_mutated_lines_are_read_as_a_slow_parser_does_or_refused():
     assert found["vw", "refused"] > 300
 
 
-def test_mutated_cells_are_read_both_ways_alike_and_as_a_slow_loop_does(monkeypatch):
+def test_mutated_cells_match_fallback_and_slow_loop(monkeypatch):
     for module in (cells.csv_reader, cells.json_lines):
         monkeypatch.setattr(module, "LOOPED_FROM", module.LOOPED_FROM)  # put back at the end
     found = cells.run(4000, seed=3)

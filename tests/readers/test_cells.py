@@ -83,7 +83,7 @@ def plain(batch):
         {"tag": "c"},
     ],
 )
-def test_rows_are_those_of_the_other_way(given, monkeypatch):
+def test_compiled_table_parser_matches_fallback(given, monkeypatch):
     draw = random.Random(4)
     first = table_of(draw, 60)
     reading = guess(io.BytesIO(first), format="csv", **given)
@@ -101,7 +101,7 @@ def test_rows_are_those_of_the_other_way(given, monkeypatch):
         assert loop_took >= 6
 
 
-def test_odd_values_are_left_to_the_other_way(monkeypatch):
+def test_unusual_values_use_the_fallback(monkeypatch):
     reading = guess(io.BytesIO(table_of(random.Random(4), 60)), format="csv", target="y", coding={"w": "words"})
     names, good = list(FIELDS), [fields[0] for fields in FIELDS.values()]
     for kind, fields in ODD.items():
@@ -119,7 +119,7 @@ def test_odd_values_are_left_to_the_other_way(monkeypatch):
             assert took == [kind == "c"], (kind, field)
 
 
-def test_columns_in_another_order_and_several_blocks(monkeypatch, tmp_path):
+def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tmp_path):
     draw = np.random.default_rng(0)
     rows = [
         f"{a:.4g},{b},x{c}\n"
@@ -185,7 +185,7 @@ def object_of(draw, strange, keys):
 
 
 @pytest.mark.parametrize("given", [{"target": "y"}, {"target": "n"}, {"tag": "c", "pairs": (("n", "u.d.month"),)}])
-def test_objects_are_those_of_the_other_way(given, monkeypatch):
+def test_compiled_json_parser_matches_fallback(given, monkeypatch):
     keys, coding = list(VALUES), {"w": {"kind": "words", "ngrams": 2}, "u.v.at": "time"}
     draw = random.Random(1)
     first = "\n".join(json.dumps(object_of(draw, 0.0, keys)) for _ in range(60)).encode()
@@ -220,7 +220,7 @@ def test_objects_are_those_of_the_other_way(given, monkeypatch):
 
 
 @pytest.mark.parametrize("looped", [True, False])
-def test_half_a_pair_of_surrogates_is_no_date_and_may_be_a_name(looped, monkeypatch):
+def test_lone_surrogate_is_no_date_and_may_be_a_name(looped, monkeypatch):
     lines = [json.dumps({"d": f"2024-03-{k:02}", "\ud800": k, "y": k % 2}) for k in range(1, 20)]
     bad = json.dumps({"d": "2024-03-0\ud800", "\ud800": 1, "y": 1})
     text = "\n".join([*lines, bad, lines[0]]).encode()
@@ -230,8 +230,8 @@ def test_half_a_pair_of_surrogates_is_no_date_and_may_be_a_name(looped, monkeypa
     assert "\ud800" in batches[0].X.names
 
 
-def test_words_eight_bytes_at_a_time_are_those_of_python():
-    """Lower case, and where a word of ASCII ends, whatever is beside and behind it."""
+def test_eight_byte_word_operations_match_python():
+    """Lower case and the end of an ASCII word, for any neighboring bytes."""
     plain, draw = interpreted(cells.lowered), random.Random(1)
     with np.errstate(over="ignore"):
         for _ in range(3000):
@@ -243,7 +243,7 @@ def test_words_eight_bytes_at_a_time_are_those_of_python():
 
 
 @pytest.mark.parametrize("looped", [True, False])
-def test_a_word_for_missing_with_a_byte_of_zero_behind_it_is_a_text(looped, monkeypatch):
+def test_missing_marker_followed_by_nul_is_text(looped, monkeypatch):
     text = b"c,y\nred,1\nnull,0\nnull\0,1\n"
     (batch,), _, _ = batches_of(guess(io.BytesIO(text[:10]), format="csv", target="y"), text, monkeypatch, looped)
     assert batch.X.names == ["c=red", "c is missing", "c=null\0"]

@@ -1,4 +1,4 @@
-"""Files with columns: CSV as pandas reads it, all formats to the same bits, and every bad line with its place."""
+"""Files with columns: CSV matches pandas, all formats give the same bits, errors name the line."""
 
 import csv
 import datetime as dt
@@ -82,7 +82,7 @@ TABLE = st.lists(st.tuples(FIELD, NUMBER, TRUTH, FIELD, NUMBER), min_size=1, max
     st.booleans(),
     st.booleans(),
 )
-def test_csv_as_pandas_reads_it(table, delimiter, end, quoting, marked, ended):
+def test_csv_matches_pandas(table, delimiter, end, quoting, marked, ended):
     text = io.StringIO()
     quoting = csv.QUOTE_ALL if end == "\r" else quoting  # it would leave other ends of lines as they are
     writer = csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting)
@@ -109,7 +109,7 @@ def delimiter_is_plain(text):
     return sum(c in text for c in ",\t;|") == 1
 
 
-def test_blocks_end_where_records_do():
+def test_blocks_end_at_record_boundaries():
     rng = np.random.default_rng(0)
     names = np.array(["plain", 'a "quoted" one', "two\nlines", "cr\r\nlf", "x, y"])
     frame = pd.DataFrame({"t": names[rng.integers(0, 5, 90_000)], "x": rng.integers(0, 1000, 90_000) / 8, "y": 1})
@@ -168,7 +168,7 @@ def written(folder):
 
 
 @pytest.mark.parametrize("pairs", [(), (("city", "when.hour"), ("age", "ok", "age"))])
-def test_every_reader_and_every_frame_to_the_same_bits(tmp_path, monkeypatch, pairs):
+def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs):
     interpret(monkeypatch)
     features, y, weights = FRAME.drop(columns=["y", "w", "id"]), FRAME["y"], FRAME["w"]
     told = TableEncoding.from_spec({"n": "category"}, pairs)
@@ -204,7 +204,7 @@ def test_every_reader_and_every_frame_to_the_same_bits(tmp_path, monkeypatch, pa
     assert len({(tuple(m.names), m.weights.tobytes(), m.rounds) for m in found.values()}) == 1
 
 
-def test_labels_are_as_they_are(tmp_path, monkeypatch):
+def test_labels_keep_their_type(tmp_path, monkeypatch):
     interpret(monkeypatch)
     (tmp_path / "a.csv").write_text("x,kind\n1,cat\n2,dog\n")
     reading = guess(tmp_path / "a.csv", target="kind")
@@ -226,7 +226,7 @@ def test_labels_are_as_they_are(tmp_path, monkeypatch):
 # --- what a file looks like ------------------------------------------------------------------------
 
 
-def test_formats_and_dialects_are_recognised(tmp_path):
+def test_formats_and_dialects_are_inferred(tmp_path):
     for path in written(tmp_path):
         kind = {"csv": "csv", "tsv": "csv", "jsonl": "json", "parquet": "parquet", "arrow": "arrow", "arrows": "arrow"}
         assert guess(path).format == kind[path.suffix[1:]]
@@ -266,7 +266,7 @@ def test_several_files_have_a_header_each(tmp_path):
         list(reading.batches(tmp_path))
 
 
-def test_json_lines():
+def test_json_lines_are_read():
     lines = [
         '{"user": {"age": 30, "tags": ["a", "b"]}, "day": "2024-03-04"}',
         "",
@@ -312,7 +312,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "data", "line", "reason"), BAD)
-def test_bad_lines_have_their_place(kind, data, line, reason, tmp_path):
+def test_errors_name_the_line(kind, data, line, reason, tmp_path):
     good = data.split(b"\n")[0] + b"\n" if kind == "json" else CSV
     reading = guess(io.BytesIO(good), format=kind, target="y")
     path = tmp_path / "bad"
@@ -342,7 +342,7 @@ def test_bad_lines_have_their_place(kind, data, line, reason, tmp_path):
         ("json", b'{"a": "x", "b": 1 "y": 1}', ":1:19: is no JSON: Expecting ',' delimiter"),
     ],
 )
-def test_bad_values_have_their_place_in_the_line(kind, line, place):
+def test_errors_name_the_line_and_column(kind, line, place):
     good = b"a,b,y\n" if kind == "csv" else b""
     first = b"x,1.5,1\n" if kind == "csv" else b'{"a": "x", "b": 1.5, "y": 1, "c": {"b": 1}}\n'
     reading = guess(io.BytesIO(good + first), format=kind, target="y")
@@ -351,7 +351,7 @@ def test_bad_values_have_their_place_in_the_line(kind, line, place):
     assert place in str(caught.value)
 
 
-def test_lines_with_a_quote_that_is_not_closed():
+def test_unclosed_quotes():
     reading = guess(io.BytesIO(CSV), format="csv", target="y")
     with pytest.raises(BadLineError, match=r":4: has a quote that is not closed"):
         list(reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n')))
@@ -360,7 +360,7 @@ def test_lines_with_a_quote_that_is_not_closed():
     assert [str(error).partition(":")[2] for error in reader.first_skipped] == ["4: has a quote that is not closed"]
 
 
-def test_files_that_are_damaged(tmp_path):
+def test_damaged_files_are_rejected(tmp_path):
     for path in written(tmp_path):
         if path.suffix in (".parquet", ".arrow", ".arrows"):
             reading = guess(path, target="y")
@@ -378,7 +378,7 @@ def test_files_that_are_damaged(tmp_path):
     assert reader.skipped == 2
 
 
-def test_without_pyarrow_it_is_said_how_to_get_it(monkeypatch):
+def test_missing_pyarrow_names_the_install_command(monkeypatch):
     def gone(name):
         raise ImportError(name)
 
@@ -387,7 +387,7 @@ def test_without_pyarrow_it_is_said_how_to_get_it(monkeypatch):
         guess(io.BytesIO(CSV), format="csv")
 
 
-def test_dates_of_parquet_are_those_of_csv(tmp_path):
+def test_parquet_dates_match_csv_dates(tmp_path):
     table = pa.table({"d": [dt.date(2024, 3, 4), None], "s": ["a", "b"]})
     pq.write_table(table, tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("d,s\n2024-03-04,a\n,b\n")
@@ -396,7 +396,7 @@ def test_dates_of_parquet_are_those_of_csv(tmp_path):
     assert rows_of(a.batches(tmp_path / "a.parquet")) == rows_of(b.batches(tmp_path / "a.csv"))
 
 
-def test_namespaces_of_vowpal_wabbit_are_crossed_alike():
+def test_vw_namespaces_make_the_same_interactions():
     text = b"1 |u age:2 old |a shoes |b:2 x\n-1 |a hats |u age:3 age:1\n1 | plain |u new\n"
     rows = [
         {"u^age": 2.0, "u^old": 1.0, "a^shoes": 1.0, "b^x": 2.0, "u^age*a^shoes": 2.0, "u^old*a^shoes": 1.0}
@@ -437,7 +437,7 @@ SOUND = {
     st.lists(st.tuples(st.integers(0, 120), st.integers(0, 3), st.sampled_from(PIECES)), min_size=1, max_size=3),
     st.booleans(),
 )
-def test_whatever_stands_in_a_file_it_is_read_or_refused(kind, changes, blind):
+def test_random_files_are_read_or_rejected(kind, changes, blind):
     data = SOUND[kind]
     for place, length, piece in changes:
         data = data[:place] + piece + data[place + length :]
@@ -457,7 +457,7 @@ def test_whatever_stands_in_a_file_it_is_read_or_refused(kind, changes, blind):
 
 
 @pytest.mark.parametrize("named", [False, True])
-def test_pipes(tmp_path, named):
+def test_pipes_are_read_once(tmp_path, named):
     """What can be read only once is looked at, and then read whole; Parquet by a copy."""
     for path in written(tmp_path):
         data = path.read_bytes()
@@ -478,7 +478,7 @@ def test_pipes(tmp_path, named):
 
 
 @pytest.mark.parametrize("kind", ["csv", "json"])
-def test_awkward_files(kind):
+def test_unusual_files(kind):
     lines = {
         "csv": ["n,c,y", "1,x,1", "2,y,0"],
         "json": ['{"n": 1, "c": "x", "y": 1}', '{"n":\t2,\t"c": "y", "y": 0}\t'],

@@ -1,4 +1,4 @@
-"""Where bytes come from: names of files, compression by content, blocks of lines; each thing that is wrong says so."""
+"""Sources of bytes: file names, compression detected by content, blocks of lines, and errors."""
 
 import bz2
 import gzip
@@ -39,7 +39,7 @@ COMPRESS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst"
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_content_decides_how_it_is_decompressed(kind, tmp_path):
+def test_compression_is_detected_by_content(kind, tmp_path):
     """Also of a file named for something else, of several parts behind each other, and of a pipe that was looked at."""
     draw = random.Random(1)
     text = b"".join(b"%d 1:%d\n" % (k, draw.getrandbits(60)) for k in range(20_000))
@@ -66,7 +66,7 @@ def test_content_decides_how_it_is_decompressed(kind, tmp_path):
             list(Sources(path).blocks())
 
 
-def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path):
+def test_missing_compression_library_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "ZSTANDARD", {})
     (tmp_path / "a").write_bytes(zstd(b"1 1:2\n"))
     with pytest.raises(SourceError, match="a is compressed by zstd: install zstandard or pyarrow"):
@@ -88,7 +88,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path):
         b"a\r\nb",
     ],
 )
-def test_blocks_are_the_text_cut_at_ends_of_lines(text, size):
+def test_blocks_are_cut_at_line_ends(text, size):
     blocks = list(Sources(io.BytesIO(text)).blocks(size))
     plain = text.removeprefix(b"\xef\xbb\xbf")
     assert text_of(blocks) == plain + b"\n" * (plain[-1:] not in (b"", b"\n"))
@@ -100,7 +100,7 @@ def test_blocks_are_the_text_cut_at_ends_of_lines(text, size):
         line += block.data[: block.size].count(b"\n")
 
 
-def test_paths_patterns_folders_and_several(tmp_path):
+def test_sources_from_paths_patterns_and_folders(tmp_path):
     for name in ("b.svm", "a.svm", "c.txt", ".hidden", "_SUCCESS"):
         (tmp_path / name).write_bytes(name.encode())
     (tmp_path / "sub").mkdir()
@@ -124,7 +124,7 @@ def test_paths_patterns_folders_and_several(tmp_path):
         Sources(7)
 
 
-def test_text_in_utf16_and_lines_without_end_are_refused(monkeypatch):
+def test_utf16_text_and_unbounded_lines_are_rejected(monkeypatch):
     with pytest.raises(SourceError, match="UTF-16"):
         list(Sources(io.BytesIO("1 1:2\n".encode("utf-16"))).blocks())
     monkeypatch.setattr(module, "LONGEST_LINE", 2**22)
@@ -141,14 +141,14 @@ print(reading.format, sum(batch.rows for batch in reader), *reader.first_skipped
 """
 
 
-def test_standard_input_is_guessed_and_read_and_may_end_anywhere():
+def test_standard_input_format_is_inferred():
     text = b"1 1:2 3:4\n" * 200_000 + b"1 1:"
     run = [sys.executable, "-W", "error", "-c", SCRIPT]
     done = subprocess.run(run, input=text, capture_output=True, check=True)
     assert done.stdout == b"svmlight 200000 -:200001:5: '' is no finite number\n"
 
 
-def test_a_very_long_line_is_a_row():
+def test_very_long_line_is_one_row():
     n = 2 * 10**6
     text = b"1 " + b" ".join(b"%d:1" % k for k in range(1, n)) + b"\n-1 5:2\n"
     batches = list(Reading("svmlight").batches(io.BytesIO(text)))
@@ -158,7 +158,7 @@ def test_a_very_long_line_is_a_row():
 
 
 @pytest.mark.parametrize("how", ["closed", "let go", "read to its end", "failed"])
-def test_a_reader_leaves_no_thread(how):
+def test_reader_leaves_no_thread(how):
     text = b"1 1:2\n" * 10**6 + b"x\n" * (how == "failed")
     reader = Reading("svmlight").batches(io.BytesIO(text))
     first = next(reader)
@@ -180,7 +180,7 @@ def test_a_reader_leaves_no_thread(how):
             assert not thread.is_alive()
 
 
-def test_nothing_and_what_nobody_knows_is_not_guessed(tmp_path):
+def test_empty_and_unknown_files_are_not_inferred(tmp_path):
     (tmp_path / "empty.svm.gz").write_bytes(gzip.compress(b""))
     assert guess(tmp_path / "empty.svm.gz").format == "svmlight"
     assert list(Reading("svmlight").batches(tmp_path / "empty.svm.gz")) == []
@@ -199,7 +199,7 @@ def test_nothing_and_what_nobody_knows_is_not_guessed(tmp_path):
         (b"\x01\x02\x03", "what.bin", r"say which format it is \(--format\), one of"),
     ],
 )
-def test_files_that_are_no_data_are_told_as_what_they_are(tmp_path, content, name, said):
+def test_files_of_other_kinds_are_named_in_the_error(tmp_path, content, name, said):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=said):
         guess(tmp_path / name, target="b")

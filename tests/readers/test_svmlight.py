@@ -1,4 +1,4 @@
-"""svmlight: rows as a slow parser, scikit-learn and `Learner.learn` of a matrix have them; what is wrong, and where."""
+"""svmlight files match a slow parser, scikit-learn and matrices; errors name the line."""
 
 import functools
 import io
@@ -71,7 +71,7 @@ NUMBERS = st.one_of(
     ]
 )
 @example(["1e-400", "0e999999999999999999999", "7.2057594037927933e16", "123456789012345678901234567890e-30"])
-def test_numbers_are_those_of_python(numbers):
+def test_parsed_numbers_match_python(numbers):
     """Targets, as their size is not limited: the same bits as `float` makes of the text, or refused if infinite."""
     rows, reader = read("\n".join(numbers).encode(), "skip")
     y = [target for target, entries in rows if entries == []]
@@ -80,7 +80,7 @@ def test_numbers_are_those_of_python(numbers):
     assert reader.skipped == len(numbers) - len(expected)
 
 
-def test_products_of_128_bits_decide_as_python_does():
+def test_128_bit_products_round_as_python():
     """`nearest` is right wherever it decides, and that is nearly everywhere in the range of ordinary numbers."""
     draw, undecided = random.Random(7), 0
     for _ in range(20_000):
@@ -101,7 +101,7 @@ BETWEEN = ["\n", "\n", "\r\n", " ", " ", " ", "  ", "\t", "\r", ""]
 
 
 @given(st.lists(st.tuples(st.sampled_from(TOKENS), st.sampled_from(BETWEEN))), st.booleans(), st.booleans())
-def test_rows_and_refusals_are_those_of_a_slow_parser(parts, zero_based, marked):
+def test_svmlight_rows_and_errors_match_slow_parser(parts, zero_based, marked):
     text = b"\xef\xbb\xbf" * marked + "".join(map("".join, parts)).encode()
     check_against_plain(text, zero_based)
 
@@ -109,7 +109,7 @@ def test_rows_and_refusals_are_those_of_a_slow_parser(parts, zero_based, marked)
 AWKWARD = b"1 qid:4 1:0.5 7:1e-3 # 3:4\n\n# nothing\n -1\t2:1\r\n3.5\n+1 1:.5 2:5. 3:0 10:-7#8"
 
 
-def test_awkward_lines_as_scikit_learn_reads_them():
+def test_unusual_svmlight_lines_match_scikit_learn():
     X, y = load_svmlight_file(io.BytesIO(AWKWARD))
     rows, _ = read(AWKWARD)
     assert [target for target, _ in rows] == y.tolist() == [1, -1, 3.5, 1]
@@ -130,7 +130,7 @@ def test_awkward_lines_as_scikit_learn_reads_them():
         (b"1 1:" + b"y" * 50, f"<text>:1:5: '{'y' * 40}'... is no finite number"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_and_where(text, message):
+def test_svmlight_errors_name_line_and_reason(text, message):
     source = io.BytesIO(text)
     source.name = "<text>"
     with pytest.raises(BadLineError) as caught:
@@ -138,8 +138,8 @@ def test_what_is_wrong_and_where(text, message):
     assert str(caught.value) == message
 
 
-def test_features_are_numbered_from_0_if_a_0_is_near_the_start():
-    """Rows of a later file or block do not change it; the guess says which it is, for the files to come."""
+def test_svmlight_indices_are_zero_based_if_a_zero_appears_early():
+    """Later files and blocks do not change the inferred base."""
     one, zero = b"1 1:1 10:2 # 0:1\n", b"1 0:1 10:2\n"
     assert read(one)[0] == [(1, [(0, 1), (9, 2)])]
     assert read(zero + one)[0] == [(1, [(0, 1), (10, 2)]), (1, [(1, 1), (10, 2)])]
@@ -150,8 +150,8 @@ def test_features_are_numbered_from_0_if_a_0_is_near_the_start():
     assert read(late + zero, zero_based=True)[0][-1] == (1, [(0, 1), (10, 2)])
 
 
-def test_same_weights_as_from_a_matrix(tmp_path):
-    """Several blocks, on a thread ahead; and the same batches whichever way the bytes come."""
+def test_svmlight_file_gives_the_weights_of_a_matrix(tmp_path):
+    """With several blocks, prefetched in a thread, and the same batches from any source."""
     draw = np.random.default_rng(3)
     rows = [
         " ".join([draw.choice(["-1", "+1"]), *(f"{i}:{v!r}" for i, v in enumerate(x.tolist(), 1) if v > 0.9)])

@@ -1,4 +1,4 @@
-"""Vowpal Wabbit's text: rows as a slow parser, the package itself and `Learner.learn` of dicts have them."""
+"""Vowpal Wabbit text matches a slow parser, the vowpalwabbit package and dicts; errors name the line."""
 
 import importlib.util
 import io
@@ -65,7 +65,7 @@ BETWEEN = ["\n", "\r\n", " ", " ", " ", " ", " ", " |f ", "\t", "\r", "", "\n1 |
 
 
 @given(st.lists(st.tuples(st.sampled_from(TOKENS), st.sampled_from(BETWEEN))), st.sampled_from([b"", b"\xff", b"\xc3"]))
-def test_rows_and_refusals_are_those_of_a_slow_parser(parts, broken):
+def test_vw_rows_and_errors_match_slow_parser(parts, broken):
     text = "".join(map("".join, parts)).encode()
     check_against_plain(text.replace(b"9", broken) if broken else text)
 
@@ -79,8 +79,8 @@ def vowpal_hash(name):
     return seed % 2**vowpal.BITS
 
 
-def test_lines_are_understood_as_by_the_package():
-    """As it was asked (see `vowpal.py`); it has values as floats of 32 bits."""
+def test_vw_lines_match_the_vowpalwabbit_package():
+    """As recorded by `vowpal.py`; the package stores values as 32-bit floats."""
     kept = json.loads(vowpal.RECORD.read_text())
     for line in vowpal.LINES:
         ((y, weight, tag, entries),) = rows_of(batches_of(line.encode()))
@@ -95,7 +95,7 @@ def test_lines_are_understood_as_by_the_package():
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("vowpalwabbit"), reason="vowpalwabbit is not there")
-def test_the_record_is_what_the_package_says():
+def test_stored_vw_lines_match_the_package():
     kept = json.loads(vowpal.RECORD.read_text())
     assert json.loads(json.dumps(vowpal.understood(vowpal.LINES))) == [kept[line] for line in vowpal.LINES]
 
@@ -120,7 +120,7 @@ def test_the_record_is_what_the_package_says():
         (b"1 |f a\n1 |f \xff\n", "2:6: a byte that is no UTF-8"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_and_where(text, message):
+def test_vw_errors_name_line_and_reason(text, message):
     with pytest.raises(BadLineError) as caught:
         list(batches_of(text))
     assert str(caught.value) == f"an open file:{message}"
@@ -171,7 +171,7 @@ def many_lines(rows, seed=3):
         yield f"{start}|text {' '.join(words[:12])} |more:0.5 {' '.join(words[12:])}\n"
 
 
-def test_same_weights_as_from_dicts_and_by_hashes(monkeypatch):
+def test_vw_file_gives_the_weights_of_dicts_and_hashes(monkeypatch):
     """With a table of names that has to grow, and by `bits` as through names."""
     monkeypatch.setattr("fiol.readers.name_table.FEW_SLOTS", 64)
     text = "".join(many_lines(400)).encode()
@@ -197,7 +197,7 @@ def test_same_weights_as_from_dicts_and_by_hashes(monkeypatch):
     assert repr(batch.X.encoded(Hashing(24))) == repr(Hashing(24).encode(dicts))
 
 
-def test_names_that_take_more_room_than_the_text_make_more_batches(monkeypatch):
+def test_long_vw_names_make_more_batches(monkeypatch):
     """A long namespace is part of every name in it; a single line that has no room gets more of it."""
     monkeypatch.setattr("fiol.readers.vw.MOST_TEXT", 2**13)
     space = "s" * 1500
@@ -216,8 +216,8 @@ def test_names_that_take_more_room_than_the_text_make_more_batches(monkeypatch):
 
 @pytest.mark.parametrize("bits", [None, 22])
 @pytest.mark.parametrize("room", [2, 1000])
-def test_namespaces_of_any_number_and_names_of_any_length(monkeypatch, room, bits):
-    """Whether there is room for all namespaces among those with a number or not, and whatever is equal of two names."""
+def test_vw_namespaces_of_any_number_and_names_of_any_length(monkeypatch, room, bits):
+    """With and without a free slot for every namespace, and for names with common parts."""
     monkeypatch.setattr("fiol.readers.vw.MOST_SPACES", room)
     pieces = ["a", "aa", "a^a", "abcdefgh", "abcdefghi", "abcdefgh^", "x" * 254, "x" * 255, "x" * 256, "x" * 300]
     draw = np.random.default_rng(4)
@@ -238,7 +238,7 @@ def test_namespaces_of_any_number_and_names_of_any_length(monkeypatch, room, bit
         assert repr(batches[0].X) == repr(Hashing(bits).encode(sums))
 
 
-def test_a_line_whose_hashed_names_need_more_room_gets_it(monkeypatch):
+def test_vw_line_with_long_hashed_names_grows_the_buffer(monkeypatch):
     monkeypatch.setattr("fiol.readers.vw.MOST_TEXT", 64)
     text = f"1 |f a\n1 |{'s' * 50} {'n' * 500}\n1 |{'t' * 700} b\n".encode()
     hashed = list(batches_of(text, bits=20))
@@ -248,7 +248,7 @@ def test_a_line_whose_hashed_names_need_more_room_gets_it(monkeypatch):
     assert [int(i) for batch in hashed for i in batch.X.indices] == [int(row.indices[0]) for row in rows]
 
 
-def test_lines_without_targets_weights_and_tags():
+def test_vw_lines_without_targets_weights_and_tags():
     (batch,) = batches_of(b"|f a\n|f b\n")
     assert (batch.y, batch.weights, batch.tags) == (None, None, None)
     (batch,) = batches_of(b"|f a\n2 3 |f b\n1 'x |f a\n")
@@ -258,7 +258,7 @@ def test_lines_without_targets_weights_and_tags():
     assert VwLines().hashing is None
 
 
-def test_pairs_are_of_namespaces_and_a_product_out_of_range_is_a_bad_line():
+def test_vw_pairs_of_namespaces_and_overflowing_products():
     text = b"1 'x |a p:2 q |b r:3 s | t\n\n1 |a p:1e60 |b r:1e60\n-1 |a q\n"
     reading = Reading("vw", pairs=(("a", "b"), ("", "a")))
     with pytest.raises(BadLineError, match=r":3:1: the feature 'a\^p\*b\^r' of a pair must be between"):
@@ -295,7 +295,7 @@ def test_rows_with_many_products_make_several_batches(monkeypatch):
     assert [repr(batch.X) for batch in hashed] == [repr(batch.X.encoded(Hashing(20))) for batch in batches]
 
 
-def test_namespaces_that_are_left_out_and_features_in_a_row():
+def test_vw_ignored_namespaces_and_repeated_features():
     text = b"1 |t a b c |u x |t d\n| p q |under y z\n1 |t e:0 f\n"
     reading = Reading("vw", options={"ignore": "u", "ngrams": "t3"})
     (batch,) = reading.batches(io.BytesIO(text))

@@ -1,4 +1,4 @@
-"""What is written is read back to the same bits, by our readers and, where it is svmlight, by scikit-learn."""
+"""Written files are read back with the same bits."""
 
 import io
 
@@ -47,7 +47,7 @@ def check_same(found, batch):
 
 
 @given(st.lists(st.tuples(TARGETS, st.dictionaries(st.integers(0, 2**31 - 2), VALUES)), min_size=1), st.booleans())
-def test_svmlight_there_and_back(rows, zero_based):
+def test_svmlight_round_trips(rows, zero_based):
     batch = batch_of([dict(sorted(row.items())) for _, row in rows], None, [y for y, _ in rows])
     text = written(batch, "svmlight", zero_based=zero_based)
     check_same(Reading("svmlight", options={"zero_based": zero_based}).batches(io.BytesIO(text), ahead=False), batch)
@@ -58,7 +58,7 @@ def test_svmlight_there_and_back(rows, zero_based):
 
 
 @given(st.lists(FITTING, min_size=1, max_size=6, unique=True), st.data())
-def test_vw_there_and_back(names, data):
+def test_vw_round_trips(names, data):
     row = st.dictionaries(st.integers(0, len(names) - 1), VALUES)
     rows = data.draw(st.lists(row, min_size=1, max_size=5))
     size = {"min_size": len(rows), "max_size": len(rows)}
@@ -69,7 +69,7 @@ def test_vw_there_and_back(names, data):
     check_same(Reading("vw").batches(io.BytesIO(written(batch, "vw")), ahead=False), batch)
 
 
-def test_numbers_are_names_in_vw_and_blanks_are_escaped():
+def test_vw_writer_names_numbers_and_escapes_blanks():
     assert written(batch_of([{0: 1.0, 7: 0.5}, {}], None, [1.0, np.nan]), "vw") == b"1 | 0 7:0.5\n|\n"
     batch = batch_of([{0: 1.0, 1: 2.0, 2: 1.0}], ["city=New York", "a^50%", "a^b"], [1.0], tags=["x y"])
     assert written(batch, "vw", escape=True) == b"1 'x%20y | city=New%20York |a 50%25:2 b\n"
@@ -89,13 +89,13 @@ def test_numbers_are_names_in_vw_and_blanks_are_escaped():
         ("svmlight", batch_of([{0: 1.0}], None, [np.nan]), "starts with a target"),
     ],
 )  # fmt: skip
-def test_what_has_no_place_is_refused_and_leaves_no_file(form, batch, reason, tmp_path):
+def test_unsupported_rows_raise_and_leave_no_file(form, batch, reason, tmp_path):
     with pytest.raises(CannotWriteError, match=reason):
         write_rows(tmp_path / "rows", [batch], form)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_exists_is_kept(tmp_path):
+def test_existing_file_is_kept(tmp_path):
     path, batch = tmp_path / "rows.svm", batch_of([{0: 1.0}], None, [1.0])
     assert write_rows(path, [batch, batch], "svmlight") == 2
     with pytest.raises(FileExistsError, match=r"rows\.svm"):

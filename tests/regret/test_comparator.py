@@ -1,4 +1,4 @@
-"""The best weights in hindsight against a general solver and the optimality conditions, and their certificates."""
+"""The best weights in hindsight match a general solver and carry valid certificates."""
 
 import subprocess
 import sys
@@ -125,7 +125,7 @@ def unbalanced(loss, regularizer, X, y, weight, w, b, intercept):
 
 @every_regularizer
 @every_loss
-def test_every_loss_and_regularizer(loss, kind):
+def test_comparator_for_all_losses_and_regularizers(loss, kind):
     regularizer = REGULARIZERS[kind]
     seed = LOSSES.index(loss) + 100 * list(REGULARIZERS).index(kind)
     (X, y, weight), intercept = rows(loss, seed), seed % 2 == 1
@@ -144,7 +144,7 @@ def test_every_loss_and_regularizer(loss, kind):
 @pytest.mark.parametrize("intercept", [False, True])
 @every_regularizer
 @every_loss
-def test_the_bound_holds_at_any_weights(loss, kind, intercept):
+def test_dual_bound_holds_at_any_weights(loss, kind, intercept):
     """Far from the optimum, from slopes or, for losses with kinks, from betas that do not belong to the weights."""
     regularizer, (X, y, weight) = REGULARIZERS[kind], rows(loss, seed=len(kind))
     best = best_in_hindsight(loss, regularizer, X, y, sample_weight=weight, intercept=intercept)
@@ -164,7 +164,7 @@ def test_the_bound_holds_at_any_weights(loss, kind, intercept):
     assert gaps or intercept or kind in ("none", "non-negative", "per feature", "per feature, both")
 
 
-def test_the_bound_is_not_far_off():
+def test_dual_bound_is_tight_near_the_optimum():
     """On the way to the optimum the error is of the size of what is missing."""
     loss, regularizer, (X, y, weight) = fiol.Logistic(), fiol.ElasticNet(0.02, 0.05), rows(fiol.Logistic())
     best = best_in_hindsight(loss, regularizer, X, y, sample_weight=weight)
@@ -189,7 +189,7 @@ def test_the_bound_is_not_far_off():
     ],
 )
 @pytest.mark.parametrize("intercept", [False, True])
-def test_solvers_agree(loss, regularizer, names, intercept):
+def test_comparator_solvers_agree(loss, regularizer, names, intercept):
     X, y, weight = rows(loss, seed=3)
     how = {"sample_weight": weight, "intercept": intercept}
     default = best_in_hindsight(loss, regularizer, X, y, **how)
@@ -216,7 +216,7 @@ def test_solvers_agree(loss, regularizer, names, intercept):
         (comparator.by_clarabel, fiol.Hinge(), ["ridge", "elastic net", "box away from 0"]),
     ],
 )
-def test_solvers_do_it_alone(method, loss, kinds):
+def test_comparator_solvers_converge_without_polishing(method, loss, kinds):
     """Before anything makes the last digits right; columns may be of any size."""
     X, y, weight = rows(loss, seed=4)
     X = X * 10.0 ** np.array([-3.0, 3.0, 0.0, -1.0, 2.0, 0.0]) if method is not comparator.by_scikit_learn else X
@@ -230,7 +230,7 @@ def test_solvers_do_it_alone(method, loss, kinds):
 
 
 @pytest.mark.parametrize("density", [0.05, 1.0])
-def test_solve_bent(density, monkeypatch):
+def test_weighted_least_squares_solve_matches_numpy(density, monkeypatch):
     rng = np.random.default_rng(0)
     A = sparse.random(300, 20, density, format="csr", random_state=0) + sparse.eye(300, 20, format="csr")
     curvature, ridge, slope = rng.random(300), rng.random(20), rng.standard_normal(20)
@@ -244,7 +244,7 @@ def test_solve_bent(density, monkeypatch):
 # --- what is minimised ------------------------------------------------------------------------
 
 
-def test_the_regularizer_counts_once_per_round():
+def test_comparator_counts_the_regularizer_once_per_round():
     """In one dimension there are formulas. Rows of weight 0 are rounds, too."""
     x, y, weight = np.array([1.0, -2.0, 0.5, 3.0]), np.array([2.0, 1.0, 1.0, 0.5]), np.array([1.0, 0.5, 0.0, 2.0])
     X, xy, xx = x[:, None], weight @ (x * y), weight @ (x * x)
@@ -259,7 +259,7 @@ def test_the_regularizer_counts_once_per_round():
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Squared(), fiol.Hinge()], ids=name)
-def test_sample_weights_count_rows(loss):
+def test_comparator_sample_weights_count_rows(loss):
     X, y, _ = rows(loss)
     weight = np.arange(len(y)) % 4
     penalty = fiol.ElasticNet(0.1, 0.1)
@@ -273,7 +273,7 @@ def test_sample_weights_count_rows(loss):
 
 @pytest.mark.parametrize("regularizer", [fiol.L1(0.2), fiol.Ridge(0.5), fiol.non_negative(fiol.L1(0.1))], ids=name)
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Huber(1.0), fiol.Absolute(), fiol.Quantile(0.2)], ids=name)
-def test_the_intercept_costs_nothing(loss, regularizer):
+def test_comparator_intercept_is_not_penalized(loss, regularizer):
     X, y, _ = rows(loss)
     here, there = (best_in_hindsight(loss, regularizer, X, y + shift, intercept=True) for shift in (0.0, 1000.0))
     assert there.intercept == pytest.approx(here.intercept + 1000.0)
@@ -285,7 +285,7 @@ def test_the_intercept_costs_nothing(loss, regularizer):
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Hinge()], ids=name)
-def test_every_container_gives_the_same_bits(loss):
+def test_comparator_has_the_same_bits_for_any_container(loss):
     pd = pytest.importorskip("pandas")
     X, y, weight = rows(loss)
     dense = best_in_hindsight(loss, fiol.Ridge(0.1), X, y, sample_weight=weight, intercept=True)
@@ -296,7 +296,7 @@ def test_every_container_gives_the_same_bits(loss):
         assert best[1:] == dense[1:]
 
 
-def test_a_chunk_has_as_many_features_as_there_are_strengths():
+def test_comparator_takes_the_number_of_features_from_strengths():
     chunk = to_chunk([[1.0, 0.0], [2.0, 0.0]])
     assert best_in_hindsight(fiol.Squared(), fiol.Ridge(0.1), chunk, [1.0, 2.0]).w.size == 1
     assert best_in_hindsight(fiol.Squared(), fiol.Ridge([0.1, 0.2, 0.3]), chunk, [1.0, 2.0]).w.size == 3
@@ -306,7 +306,7 @@ def test_a_chunk_has_as_many_features_as_there_are_strengths():
 
 
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Poisson(), fiol.Hinge()], ids=name)
-def test_quadratic_geometries_allow_everything(loss):
+def test_comparator_in_quadratic_geometries_is_unconstrained(loss):
     X, y, _ = rows(loss)
     everywhere = best_in_hindsight(loss, fiol.Ridge(0.1), X, y)
     for geometry in (fiol.Euclidean(), fiol.DiagonalMetric(np.arange(1.0, D + 1)), fiol.Mahalanobis(2.0 * np.eye(D))):
@@ -315,7 +315,7 @@ def test_quadratic_geometries_allow_everything(loss):
 
 
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Logistic(), fiol.Absolute()], ids=name)
-def test_entropy_keeps_weights_positive(loss):
+def test_comparator_in_entropy_geometry_is_positive(loss):
     X, y, _ = rows(loss)
     penalty = fiol.ElasticNet(0.01, 0.02)
     best = best_in_hindsight(loss, penalty, X, y, geometry=fiol.Entropy())
@@ -330,7 +330,7 @@ def test_entropy_keeps_weights_positive(loss):
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("regularizer", [fiol.Unregularized(), fiol.L1(STRENGTHS)], ids=["none", "l1"])
 @every_loss
-def test_the_simplex(loss, regularizer, intercept):
+def test_comparator_on_the_simplex(loss, regularizer, intercept):
     X, y, weight = rows(loss, seed=11)
     best = best_in_hindsight(
         loss, regularizer, X, y, sample_weight=weight, intercept=intercept, geometry=fiol.Simplex()
@@ -346,7 +346,7 @@ def test_the_simplex(loss, regularizer, intercept):
 
 
 @every_loss
-def test_the_bound_holds_anywhere_on_the_simplex(loss):
+def test_dual_bound_holds_anywhere_on_the_simplex(loss):
     X, y, weight = rows(loss, seed=11)
     best = best_in_hindsight(loss, fiol.L1(STRENGTHS), X, y, sample_weight=weight, geometry=fiol.Simplex())
     o = make_objective(loss, fiol.L1(STRENGTHS), fiol.Simplex(), to_chunk(X), D, y, weight, False)
@@ -368,7 +368,7 @@ def test_the_bound_holds_anywhere_on_the_simplex(loss):
     ids=["l1", "elastic net", "box above 0", "box"],
 )
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Logistic(), fiol.Hinge()], ids=name)
-def test_signed_entropy_pays_for_both_parts(loss, regularizer):
+def test_comparator_in_signed_entropy_penalizes_both_parts(loss, regularizer):
     X, y, weight = rows(loss, seed=5)
     best = best_in_hindsight(
         loss, regularizer, X, y, sample_weight=weight, intercept=True, geometry=fiol.SignedEntropy()
@@ -443,7 +443,7 @@ class DeadZone(fiol.Regularizer):
 
 @pytest.mark.parametrize("kind", ["none", "l1", "ridge", "box and l1", "per feature"])
 @pytest.mark.parametrize("loss", [LogCosh(), BentLogCosh()], ids=name)
-def test_losses_of_ones_own(loss, kind):
+def test_comparator_with_own_losses(loss, kind):
     X, y, weight = rows(loss)
     regularizer = REGULARIZERS[kind]
     best = best_in_hindsight(loss, regularizer, X, y, sample_weight=weight)
@@ -470,7 +470,7 @@ def test_losses_of_ones_own(loss, kind):
         assert best.error <= 1e-7 * best.value
 
 
-def test_regularizers_of_ones_own():
+def test_comparator_with_own_regularizers():
     X, y, weight = rows(fiol.Squared())
     lam = np.array([0.3, 0.1, 0.3, 0.2, 0.1, 0.5])
     best = best_in_hindsight(fiol.Squared(), DeadZone(lam), X, y, sample_weight=weight, intercept=True)
@@ -502,7 +502,7 @@ class Barrier(fiol.Regularizer):
 
 
 @pytest.mark.parametrize("geometry", [fiol.Euclidean(), fiol.Entropy(), fiol.SignedEntropy()], ids=name)
-def test_unknown_regularizers_on_domains(geometry):
+def test_comparator_with_own_regularizers_on_domains(geometry):
     X, y, _ = rows(fiol.Squared())
     known = best_in_hindsight(fiol.Squared(), fiol.Ridge(0.1), X, y, geometry=geometry, intercept=True)
     unknown = best_in_hindsight(fiol.Squared(), Barrier(), X, y, geometry=geometry, intercept=True)
@@ -511,7 +511,7 @@ def test_unknown_regularizers_on_domains(geometry):
     assert unknown.certificate == "optimality residual"
 
 
-def test_what_is_not_found_is_not_claimed():
+def test_unfinished_solution_is_not_certified():
     X, y, _ = rows(Pinched())
     with pytest.warns(RuntimeWarning, match=r"the best weights may not be found: duality gap .*, relative"):
         best = best_in_hindsight(Pinched(), fiol.Ridge(0.1), X, y)
@@ -520,7 +520,7 @@ def test_what_is_not_found_is_not_claimed():
     assert best.value - best.error <= exact.value
 
 
-def test_a_false_lower_bound_certifies_nothing():
+def test_wrong_lower_bound_certifies_nothing():
     X, y, _ = rows(Unbounded())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -535,7 +535,7 @@ def test_a_false_lower_bound_certifies_nothing():
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Exponential()], ids=name)
-def test_no_weights_are_best_for_rows_that_can_be_separated(loss, intercept):
+def test_separable_rows_have_no_comparator(loss, intercept):
     X = np.random.default_rng(0).standard_normal((30, 3))
     y = np.where(X @ [1.0, -2.0, 0.5] > 0.0, 1.0, -1.0)
     with pytest.warns(RuntimeWarning, match="no weights are best, larger ones always are"):
@@ -546,13 +546,13 @@ def test_no_weights_are_best_for_rows_that_can_be_separated(loss, intercept):
 
 
 @pytest.mark.parametrize("loss", [fiol.Hinge(), fiol.SquaredHinge()], ids=name)
-def test_margins_can_be_reached(loss):
+def test_hinge_loss_on_separable_rows_has_a_comparator(loss):
     X = np.random.default_rng(0).standard_normal((30, 3))
     best = best_in_hindsight(loss, None, X, np.where(X @ [1.0, -2.0, 0.5] > 0.0, 1.0, -1.0))
     assert best.value <= best.error < 1e-11
 
 
-def test_some_weights_may_grow_for_ever():
+def test_comparator_with_unbounded_weights():
     """A feature that only positive rows have: its weight has no best value, the infimum is that of the other rows."""
     X, y, _ = rows(fiol.Logistic())
     rare = (np.arange(len(y)) < 3) & (y > 0.0)
@@ -565,7 +565,7 @@ def test_some_weights_may_grow_for_ever():
 
 
 @every_loss
-def test_nothing_to_learn_from(loss):
+def test_comparator_of_empty_rows(loss):
     X, y, _ = rows(loss)
     nothing = best_in_hindsight(loss, fiol.Box(fiol.Ridge(0.1), 0.5, 2.0), X, y, sample_weight=np.zeros(len(y)))
     assert nothing.w.tolist() == [0.5] * D
@@ -576,7 +576,7 @@ def test_nothing_to_learn_from(loss):
     assert empty.error <= 1e-14 * abs(empty.value)
 
 
-def test_more_features_than_rows():
+def test_comparator_with_more_features_than_rows():
     X, y, _ = rows(fiol.Squared(), n=10, d=30)
     best = best_in_hindsight(fiol.Squared(), None, X, y)
     assert best.value <= best.error < 1e-12
@@ -585,7 +585,7 @@ def test_more_features_than_rows():
     assert 0 < np.count_nonzero(lasso.w) <= 10
 
 
-def test_columns_of_any_size():
+def test_comparator_with_columns_of_any_scale():
     X, y, _ = rows(fiol.Logistic())
     scales = 10.0 ** np.array([-6.0, -3.0, 0.0, 2.0, 4.0, 6.0])
     here = best_in_hindsight(fiol.Logistic(), None, X, y, intercept=True)
@@ -595,7 +595,7 @@ def test_columns_of_any_size():
 
 
 @pytest.mark.parametrize("loss", [fiol.Quantile(0.3), fiol.Absolute(), fiol.Huber(1.0), fiol.Squared()], ids=name)
-def test_scores_far_from_their_targets(loss):
+def test_comparator_with_scores_far_from_targets(loss):
     X = np.array([[-1e6, -1.0], [3e5, 1.0], [0.0, 2.0]])
     best = best_in_hindsight(loss, fiol.Box(fiol.ElasticNet(0.2, 2.0), 1.4, 6.0), X, [0.1, -1.3, 0.5])
     assert best.w[0] == 1.4
@@ -603,13 +603,13 @@ def test_scores_far_from_their_targets(loss):
     assert best.error <= 1e-12 * best.value
 
 
-def test_what_overflows_is_not_best():
+def test_overflowing_weights_are_not_the_comparator():
     with pytest.warns(RuntimeWarning, match="may not be found"):
         best = best_in_hindsight(fiol.Poisson(), fiol.Box(fiol.L1(0.1), 1.0, 2.0), [[1000.0]], [1.0])
     assert best.value > 1e300
 
 
-def test_zeros_are_exact():
+def test_comparator_zeros_are_exact():
     for loss, lam in [(fiol.Squared(), 0.4), (fiol.Logistic(), 0.1), (fiol.Hinge(), 0.2), (fiol.Absolute(), 0.2)]:
         X, y, _ = rows(loss)
         best = best_in_hindsight(loss, fiol.ElasticNet(lam, 0.01), X, y)
@@ -618,7 +618,7 @@ def test_zeros_are_exact():
         assert set(np.abs(boxed.w)) & {0.05}
 
 
-def test_compiled_loops_and_iterative_steps(monkeypatch):
+def test_compiled_and_iterative_comparators_agree(monkeypatch):
     """Many rows are compiled for, and many weights not solved for directly; the results are the same."""
     X, y, weight = rows(fiol.Logistic(), n=200)
     how = {"sample_weight": weight, "intercept": True, "solver": "L-BFGS-B"}
@@ -631,7 +631,7 @@ def test_compiled_loops_and_iterative_steps(monkeypatch):
     np.testing.assert_allclose(other.w, plain.w, rtol=1e-6, atol=1e-8)
 
 
-def test_the_same_twice():
+def test_comparator_is_deterministic():
     X, y, weight = rows(fiol.Logistic())
     for loss, penalty in [(fiol.Logistic(), fiol.L1(0.01)), (fiol.Hinge(), fiol.Ridge(0.1)), (fiol.Hinge(), None)]:
         first, second = (best_in_hindsight(loss, penalty, X, y, sample_weight=weight) for _ in range(2))
@@ -641,8 +641,8 @@ def test_the_same_twice():
 
 @settings(max_examples=75)
 @given(st.integers(0, 2**32 - 1))
-def test_random_streams(seed):
-    """Whatever the stream: no solver's error or warning gets out, no other weights are better than the bound says."""
+def test_comparator_of_random_streams_is_certified(seed):
+    """No error or warning of a solver escapes, and no other weights are better than the bound allows."""
     draws = Draws(seed)
     loss, d, intercept, _ = draws.start()
     kind = draws.pick(*GEOMETRIES)
@@ -703,7 +703,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_wrong_values(case):
+def test_comparator_rejects_wrong_values(case):
     changes, message = WRONG[case]
     arguments = {"loss": fiol.Logistic(), "regularizer": None, "X": X2, "y": Y2, **changes}
     with pytest.raises(ValueError, match=message):
@@ -720,7 +720,7 @@ def test_wrong_values(case):
         ({"X": [{"a": 1.0}, {"a": 2.0}]}, "use Vocabulary"),
     ],
 )
-def test_wrong_types(changes, message):
+def test_comparator_rejects_wrong_types(changes, message):
     arguments = {"loss": fiol.Logistic(), "regularizer": None, "X": X2, "y": Y2, **changes}
     with pytest.raises(TypeError, match=message):
         best_in_hindsight(**arguments)
@@ -734,7 +734,7 @@ def test_wrong_types(changes, message):
         ("clarabel", "clarabel", fiol.Hinge(), fiol.Ridge(0.1)),
     ],
 )
-def test_what_is_missing_has_a_name(monkeypatch, module, package, loss, regularizer):
+def test_missing_solver_library_is_named(monkeypatch, module, package, loss, regularizer):
     found = libraries.importlib.import_module
 
     def without(name):
@@ -747,7 +747,7 @@ def test_what_is_missing_has_a_name(monkeypatch, module, package, loss, regulari
         best_in_hindsight(loss, regularizer, X2, Y2)
 
 
-def test_importing_it_imports_no_solver():
+def test_importing_regret_loads_no_solver():
     script = "import sys, fiol.regret.comparator; print(*{name.partition('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     assert not set(done.stdout.split()) & {"numba", "scipy", "sklearn", "clarabel", "cvxpy"}

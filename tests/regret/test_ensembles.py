@@ -1,4 +1,4 @@
-"""What ensembles pay beyond their members and their best combination: ledgers, audits and bounds."""
+"""Regret of ensembles against their members and their best combination: ledgers, audits and bounds."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def alone(update, X, y, weight):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), fiol.Hinge()], ids=repr)
-def test_a_ledger_has_the_losses_of_the_whole_and_of_every_member(loss):
+def test_ledger_has_losses_of_ensemble_and_members(loss):
     X, y, weight = stream()
     y = y if isinstance(loss, Squared) else signs(y)
     update = ensemble(loss)
@@ -84,8 +84,8 @@ def test_a_ledger_has_the_losses_of_the_whole_and_of_every_member(loss):
     assert (records.regret <= ledger.bounds["stack"]).all()
 
 
-def test_a_ledger_changes_no_bit_of_compiled_lanes():
-    """With a ledger members tell their scores to two loops; without one there is a single loop for all."""
+def test_ledger_changes_no_bit_of_compiled_lanes():
+    """With a ledger, members and stack run in two loops; without one, in a single loop."""
     X, y, weight = stream(300)
     plain, measured = Learner(ensemble(), n_features=5), Learner(ensemble(), n_features=5)
     with Ledger(measured) as ledger:
@@ -97,7 +97,7 @@ def test_a_ledger_changes_no_bit_of_compiled_lanes():
 
 
 @pytest.mark.parametrize("switching", [0.0, 0.05])
-def test_the_bound_of_bayes_also_from_the_middle_of_a_stream(switching):
+def test_bayes_bound_holds_from_mid_stream(switching):
     X, y, weight = stream(120, seed=3)
     y = signs(y)
     learner = Learner(ensemble(stack=Bayes(switching)), compiled=False)
@@ -117,7 +117,7 @@ def test_the_bound_of_bayes_also_from_the_middle_of_a_stream(switching):
     assert np.isnan(heavy.bounds["bayes"]).all()  # a row of weight 3 is more than the bound is for
 
 
-def test_rounds_that_are_taken_back_leave_the_ledger_of_an_ensemble():
+def test_rolled_back_rounds_leave_the_ensemble_ledger_unchanged():
     gate = fiol.ImplicitFTRL(Logistic(), L1(0.001), ScaleFree(AdaGrad(1.0)))
     learner = Learner(Ensemble(ensemble().members, gate=gate), max_features=2, compiled=False)
     with Ledger(learner, every=1) as ledger:
@@ -135,7 +135,7 @@ def test_rounds_that_are_taken_back_leave_the_ledger_of_an_ensemble():
     assert learner.ledger is None
 
 
-def test_a_member_that_overflows_has_no_loss_any_more():
+def test_overflowed_member_has_no_loss():
     X, y, weight = stream(200)
     members = [FIOL(Squared(), step_size=STEPS[0]), fiol.SGD(Squared(), step_size=Constant(1e6))]
     learner = Learner(Ensemble(members), compiled=False)
@@ -162,7 +162,7 @@ def test_a_member_that_overflows_has_no_loss_any_more():
         (lambda: audit_stack(ensemble(), [[1.0]], [3.0]), ValueError, r"y\[0\]"),
     ],
 )
-def test_errors_of_ensembles_name_the_place(make, error, message):
+def test_ensemble_ledger_errors_name_the_round(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
@@ -171,7 +171,7 @@ def test_errors_of_ensembles_name_the_place(make, error, message):
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared()], ids=repr)
-def test_an_audit_compares_with_the_best_combination_of_members(loss):
+def test_audit_compares_with_the_best_combination_of_members(loss):
     X, y, weight = stream(50)
     y = y if isinstance(loss, Squared) else signs(y)
     found = audit_stack(ensemble(loss), X, y, horizons=[20, 50], sample_weight=weight, compiled=False)
@@ -203,7 +203,7 @@ def streams(n):
     yield "lengths", X * np.exp(2.0 * rng.normal(size=(n, 1))), X[:, 1] + rng.standard_t(2.0, size=n)
 
 
-def test_the_stack_keeps_to_its_yardstick():
+def test_stack_regret_grows_like_its_bound():
     """Regret grows like the bound, which is K log T: on all but one stream it stays below it, on that one near it."""
     for name, X, y in streams(2000):
         found = audit_stack(ensemble(), X, signs(y), horizons=[20, 200, 2000])

@@ -1,4 +1,4 @@
-"""The ledger against brute force, however rows come in; audits against their bounds."""
+"""The ledger matches brute force for any chunking, and audits stay within their bounds."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def close(found, expected, atol=1e-10):
 
 @pytest.mark.parametrize("intercept", [False, True], ids=["", "intercept"])
 @pytest.mark.parametrize("name", [*BY_SUMS, *ONE_BY_ONE])
-def test_every_measurement_agrees_with_brute_force(name, intercept):
+def test_ledger_measurements_match_brute_force(name, intercept):
     update = {**BY_SUMS, **ONE_BY_ONE}[name]
     X, y, h, u = stream()
     u = comparator_for(update, u)
@@ -175,7 +175,7 @@ def test_every_measurement_agrees_with_brute_force(name, intercept):
 
 
 @pytest.mark.parametrize("name", ["l1", "ridge", "entropy", "COMID", "inverse", "l1, falling steps"])
-def test_bounds_agree_with_brute_force_and_hold(name):
+def test_regret_bounds_match_brute_force_and_hold(name):
     update = {**BY_SUMS, **ONE_BY_ONE}[name]
     X, y, h, u = stream(1)
     u = comparator_for(update, u)
@@ -219,7 +219,7 @@ def test_bounds_agree_with_brute_force_and_hold(name):
     density=st.sampled_from([0.05, 0.3, 1.0]),
     cuts=st.lists(st.integers(0, 40), max_size=6),
 )
-def test_sums_agree_with_a_look_at_every_weight(seed, l1, l2, size, kind, density, cuts):
+def test_ledger_sums_match_a_loop_over_weights(seed, l1, l2, size, kind, density, cuts):
     if kind is AdaGrad:
         l2 = 0.0  # factors per feature have no common sum
     X, y, h, u = stream(seed, rows=40, density=density)
@@ -243,7 +243,7 @@ def test_sums_agree_with_a_look_at_every_weight(seed, l1, l2, size, kind, densit
             close(one, other)
 
 
-def test_compiled_and_sparse_agree_with_the_interpreter():
+def test_compiled_and_sparse_ledgers_match_interpreter():
     X, y, h, u = stream(2, d=200, rows=400, density=0.05)
     update = FIOL(Logistic(), L1(0.01), TUNING_FREE.replace(raw_penalty=1))
     plain = Learner(update, n_features=200)
@@ -258,7 +258,7 @@ def test_compiled_and_sparse_agree_with_the_interpreter():
     assert 0 < ledger.records.nonzeros[-1] < 200
 
 
-def test_rides_along_however_rows_come_in():
+def test_ledger_is_invariant_to_chunking():
     X, y, h, u = stream(3)
     update = FIOL(Logistic(), L1(0.02), Polynomial(1.0))
     whole, _ = measured(Learner(update, n_features=D, compiled=False), X, y, h, u, (0, T))
@@ -297,7 +297,7 @@ def test_named_bounded_and_hashed_learners_are_measured():
         assert ledger.bounds == {}
 
 
-def test_rounds_that_are_taken_back_leave_the_ledger():
+def test_rolled_back_rounds_leave_the_ledger_unchanged():
     learner = Learner(FIOL(Squared(), L1(0.1), Constant(0.5)), max_features=2, compiled=False)
     with Ledger(learner, every=1) as ledger:
         learner.learn([{"a": 1.0}, {"b": 1.0}], [1.0, 0.0])
@@ -312,7 +312,7 @@ def test_rounds_that_are_taken_back_leave_the_ledger():
         np.testing.assert_array_equal(ledger.records, other.records)
 
 
-def test_a_closed_ledger_keeps_its_records_and_lets_the_learner_go():
+def test_closed_ledger_keeps_its_records_and_releases_the_learner():
     X, y, _, u = stream(5)
     learner = Learner(FIOL(Squared(), L1(0.1), Constant(0.1)), n_features=D, compiled=False)
     with Ledger(learner, comparator=u, every=1) as ledger:
@@ -326,7 +326,7 @@ def test_a_closed_ledger_keeps_its_records_and_lets_the_learner_go():
     assert learner.copy().engine.observer is None
 
 
-def test_no_rounds_no_records():
+def test_ledger_without_rounds_has_no_records():
     ledger = Ledger(Learner(FIOL(Squared()), compiled=False))
     assert len(ledger.records.t) == 0
     assert len(ledger.records.regret) == 0
@@ -358,14 +358,14 @@ def test_no_rounds_no_records():
         (lambda: audit(FIOL(Logistic()), [[1.0]], [3.0]), ValueError, r"y\[0\]"),
     ],
 )
-def test_errors_name_the_place(make, error, message):
+def test_ledger_errors_name_the_round(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
 
 @pytest.mark.filterwarnings("ignore:the score")
 @pytest.mark.parametrize("geometry", [fiol.Euclidean(), DiagonalMetric(1.0)], ids=repr)
-def test_a_learner_that_diverges_is_measured(geometry):
+def test_diverging_learner_is_measured(geometry):
     update = COMID(Squared(), L1(0.1), Constant(1e3), geometry)
     learner = Learner(update, n_features=1, compiled=False)
     with Ledger(learner, comparator=[0.0], every=1) as ledger, np.errstate(all="ignore"):
@@ -374,7 +374,7 @@ def test_a_learner_that_diverges_is_measured(geometry):
     assert np.isfinite(ledger.records.loss[:10]).all()
 
 
-def test_one_ledger_at_a_time():
+def test_learner_has_one_ledger_at_a_time():
     learner = Learner(FIOL(Squared()))
     ledger = Ledger(learner)
     with pytest.raises(ValueError, match="has a ledger already"):
@@ -415,7 +415,7 @@ def test_audits_stay_within_their_bounds(update, named_bounds):
     close(found.regret[-1], ledger.records.objective[-1] - best.value, atol=1e-8)
 
 
-def test_updates_may_depend_on_the_horizon():
+def test_audited_updates_may_depend_on_the_horizon():
     X, y, _, _ = stream(7)
     sizes, seen = [], []
     found = audit(
@@ -439,7 +439,7 @@ def test_loss_convexity_is_not_inherited_by_another_derivative():
     assert (Squared.convexity, Steeper.convexity, fiol.Logistic.convexity) == (1.0, 0.0, 0.0)
 
 
-def test_a_ledger_closed_twice_leaves_the_next_one_alone():
+def test_closing_a_ledger_twice_keeps_the_next_one():
     learner = Learner(FIOL(Squared()), compiled=False)
     first = Ledger(learner)
     first.close()

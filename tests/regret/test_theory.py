@@ -275,7 +275,7 @@ def test_lemma_1_by_every_solver(solver, loss):
 
 @settings(max_examples=80)
 @given(cases([*QUADRATIC, *ENTROPIC]), st.integers(0, 9))
-def test_lemma_1_for_strange_steps(case, seed):
+def test_lemma_1_for_extreme_steps(case, seed):
     """Any eta from 1e-6 to 1e6, strengths to 1e3, rows with zeros and ties, samples that count 0 or 1000 times."""
     lo, hi = getattr(case.regularizer, "lo", -np.inf), getattr(case.regularizer, "hi", np.inf)
     case = case._replace(w=np.clip(case.w, lo, hi))
@@ -298,8 +298,8 @@ def test_lemma_1_for_strange_steps(case, seed):
 
 
 @every_pair
-def test_lemma_1_notices_a_step_that_is_slightly_wrong(pair):
-    """What the tests above would say of a solver that is off by 1e-5: as a comparator, the right weights see it."""
+def test_lemma_1_detects_a_slightly_wrong_step(pair):
+    """The tests above detect a solver that is off by 1e-5: the exact weights as comparator violate the lemma."""
     geometry, regularizer = PAIRS[pair]
     run = runs_of(pair, LOSSES.index(fiol.Logistic()))[0]
     rng = np.random.default_rng(pair)
@@ -316,7 +316,7 @@ def test_lemma_1_notices_a_step_that_is_slightly_wrong(pair):
 
 @every_pair
 @every_loss
-def test_bounds_on_regret_for_whatever_steps(pair, k):
+def test_regret_bounds_for_any_steps(pair, k):
     """Theorem 1 before its step sizes are put in, and its sibling by the variability of the losses."""
     for run in runs_of(pair, k):
         booked = run.account()
@@ -539,7 +539,7 @@ def test_explicit_steps_violate_what_holds_for_implicit_ones(preset):
         assert holds == (a["regret"][-1] <= variability(a))
 
 
-def test_a_learner_walks_the_path_of_single_steps():
+def test_learner_follows_the_path_of_single_steps():
     """So that what is shown above of steps is shown of learners."""
     X, y = noisy_line(T=10)
     step, parts = fiol.Anytime(1.0, 2.0), (fiol.Squared(), fiol.ElasticNet(0.05, 0.1))
@@ -552,7 +552,7 @@ def test_a_learner_walks_the_path_of_single_steps():
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_the_accountants_losses_are_the_librarys(loss):
+def test_oracle_losses_match_the_library(loss):
     rounds = Rounds(np.ones((1, 1)), [1.0], loss, fiol.Unregularized(), fiol.Euclidean(), None, False, 0.0)
     for z in (-40.0, -1.5, -1.0, 0.0, 0.3, 0.5, 1.0, 1.5, 2.5, 40.0):
         np.testing.assert_allclose(rounds.phi(z, 1.0), loss.value(z, 1.0), rtol=1e-13, atol=1e-15)
@@ -560,7 +560,7 @@ def test_the_accountants_losses_are_the_librarys(loss):
 
 
 @every_pair
-def test_the_accountants_distances_are_the_librarys(pair):
+def test_oracle_divergences_match_the_library(pair):
     geometry, regularizer = PAIRS[pair]
     run = runs_of(pair, 0)[0]
     u, w = run.ws[-1], run.ws[1]
@@ -575,7 +575,7 @@ def test_the_accountants_distances_are_the_librarys(pair):
     np.testing.assert_allclose(a["x_norm"][0], geometry.dual_norm(x), rtol=1e-12)
 
 
-def test_the_accountant_knows_intercepts_and_sample_weights():
+def test_oracle_covers_intercepts_and_sample_weights():
     """An intercept is one more column of ones without a penalty; a weight multiplies the loss."""
     rng = np.random.default_rng(0)
     X, y, weight, ws = rng.standard_normal((4, 2)), rng.standard_normal(4), [1.0, 0.0, 2.0, 3.0], rng.random((5, 3))

@@ -1,4 +1,4 @@
-"""Pages about runs: what they say is what was measured, and nobody's data break them."""
+"""Pages about runs show the measured numbers and escape all data."""
 
 import html.parser
 import json
@@ -81,7 +81,7 @@ def write_table(path, kind, rows=240):
 
 
 @pytest.mark.parametrize("kind", ["two", "classes", "numbers"])
-def test_a_page_of_every_kind(kind, tmp_path):
+def test_run_pages_of_all_kinds(kind, tmp_path):
     pytest.importorskip("pyarrow")
     data, model, page = tmp_path / "rows.csv", tmp_path / "rows.fiol", tmp_path / "rows.html"
     write_table(data, kind)
@@ -110,7 +110,7 @@ def test_a_page_of_every_kind(kind, tmp_path):
     assert "Evaluated on 240 rows" in found.text
 
 
-def test_rows_held_out_judge_a_run_of_several_passes(tmp_path):
+def test_held_out_rows_are_used_for_several_passes(tmp_path):
     pytest.importorskip("pyarrow")
     data, page = tmp_path / "rows.csv", tmp_path / "page.html"
     write_table(data, "numbers")
@@ -124,7 +124,7 @@ def test_rows_held_out_judge_a_run_of_several_passes(tmp_path):
     assert f"Pass {told['best_pass']} of 3 was best on the rows held out" in found.text
 
 
-def test_a_page_of_three_rows_has_nothing_empty(tmp_path):
+def test_page_of_three_rows_has_no_empty_section(tmp_path):
     data, page = tmp_path / "rows.svm", tmp_path / "page.html"
     data.write_text("1 1:1\n0 1:2\n1 2:1\n")
     invoke("train", data, "--algorithm", "FIOL", "--report", page, "-o", tmp_path / "m.fiol")

@@ -1,4 +1,4 @@
-"""fiol on a real cluster of two executors: the same model as on one machine, and clear outcomes where data are odd."""
+"""fiol on a cluster of two executors: the model of one machine, and clear errors for invalid data."""
 
 import datetime
 import os
@@ -63,7 +63,7 @@ def table(frame):
 FEATURES = ["city", "size", "day"]
 
 
-def test_one_task_is_one_machine_to_the_bit(frame):
+def test_one_task_matches_one_machine_bitwise(frame):
     model = FIOLClassifier(labelCol="clicked", mode="one").fit(frame.select(*FEATURES, "clicked"))
     rows = table(frame)
     alone = fiol.Learner(table_encoding=TableEncoding.infer(rows.select(FEATURES).slice(0, 1000)))
@@ -80,7 +80,7 @@ def test_one_task_is_one_machine_to_the_bit(frame):
     assert first.probability.toArray().sum() == pytest.approx(1.0)
 
 
-def test_members_apart_are_one_stream_to_the_bit(frame, tmp_path):
+def test_member_parallel_matches_one_stream_bitwise(frame, tmp_path):
     """With a gate, a column that is centred, holes and two passes: three tasks have members, and one their stack."""
     data, files = frame.select(*FEATURES, "clicked"), {}
     for mode in ("one", "members"):
@@ -96,7 +96,7 @@ def test_members_apart_are_one_stream_to_the_bit(frame, tmp_path):
         FIOLClassifier(labelCol="clicked", mode="members", stepSize="single").fit(data)
 
 
-def test_rounds_come_near_to_one_stream(frame, monkeypatch):
+def test_distributed_rounds_are_close_to_one_stream(frame, monkeypatch):
     train, test = frame.randomSplit([0.8, 0.2], seed=1)
     losses = {}
     for mode in ("one", "rows"):
@@ -125,7 +125,7 @@ def test_rounds_come_near_to_one_stream(frame, monkeypatch):
         FIOLClassifier(labelCol="clicked", summed="nobody").fit(data)
 
 
-def test_vectors_arrays_and_maps(spark):
+def test_spark_accepts_vectors_arrays_and_maps(spark):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3)) * (rng.random((400, 3)) < 0.7)
     y = X @ [1.0, -2.0, 0.5] + 3.0
@@ -149,7 +149,7 @@ def test_vectors_arrays_and_maps(spark):
         np.testing.assert_allclose(found, alone.predict(X), rtol=1e-9)
 
 
-def test_in_a_pipeline_searched_and_saved(spark, frame, tmp_path):
+def test_spark_pipeline_search_and_save(spark, frame, tmp_path):
     numbers = frame.na.drop().selectExpr("size", "price", "if(clicked = 'yes', 1.0, 0.0) as label")
     classifier = FIOLClassifier(featuresCol="features", labelCol="label", mode="one")
     pipeline = Pipeline(stages=[VectorAssembler(inputCols=["size", "price"], outputCol="features"), classifier])
@@ -175,7 +175,7 @@ def test_in_a_pipeline_searched_and_saved(spark, frame, tmp_path):
     assert FIOLClassifier.load(str(tmp_path / "estimator")).getOrDefault("mode") == "one"
 
 
-def test_three_classes_and_numbers(frame):
+def test_spark_three_classes_and_numbers(frame):
     three = frame.na.drop().select("size", "price", "city")
     for mode in ("one", "rows"):
         model = FIOLClassifier(labelCol="city", mode=mode, numWorkers=2).fit(three)
@@ -188,7 +188,7 @@ def test_three_classes_and_numbers(frame):
     assert np.corrcoef(scored["prediction"], scored["price"])[0, 1] > 0.9
 
 
-def test_odd_data_have_clear_outcomes(spark, frame):
+def test_spark_unusual_data(spark, frame):
     small = frame.select(*FEATURES, "clicked").limit(50)
     model = FIOLClassifier(labelCol="clicked", mode="rows", numWorkers=8).fit(small)  # most partitions have no rows
     assert model.learner.rows == 50
@@ -228,7 +228,7 @@ def test_odd_data_have_clear_outcomes(spark, frame):
         FIOLClassifier(labelCol="clicked", passes=2).fit(frame.select(*FEATURES, "clicked"))
 
 
-def test_partitions_with_one_class_and_more_of_them_than_slots(frame):
+def test_spark_partitions_of_one_class_and_more_parts_than_slots(frame):
     """Rows are shuffled into rounds, whatever partitions they come in; five parts take turns in two slots."""
     sorted_by_label = frame.select(*FEATURES, "clicked").repartitionByRange(2, "clicked")
     model = FIOLClassifier(labelCol="clicked", mode="rows", numWorkers=5, seed=1).fit(sorted_by_label)
@@ -276,7 +276,7 @@ def fitted(rows):
     return model.learner.rows, model.learner.weights.tobytes()
 
 
-def test_a_killed_worker_changes_nothing(spark, frame, tmp_path):
+def test_killed_worker_changes_nothing(spark, frame, tmp_path):
     """A task kills its own process once in the middle of training; Spark tries again, and counts no row twice."""
     flag = str(tmp_path / "killed")
 
@@ -311,7 +311,7 @@ def executors(spark):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="processes are found in /proc")
-def test_a_killed_executor_changes_nothing(spark, frame, monkeypatch):
+def test_killed_executor_changes_nothing(spark, frame, monkeypatch):
     """One of two executors is killed while a round is under way, with the rows it held: the model is the same."""
     data = frame.na.drop().select("size", "price").repartition(3, "size")  # rows come by a shuffle, in any order
     calm, killed, whole = fitted(data), [], spark_rounds.one_round
@@ -327,7 +327,7 @@ def test_a_killed_executor_changes_nothing(spark, frame, monkeypatch):
     assert killed[0] not in executors(spark)
 
 
-def test_a_killed_stream_counts_every_batch_once(tmp_path):
+def test_killed_stream_counts_every_batch_once(tmp_path):
     """A short version of tests/campaigns/stream_kills.py."""
     hits, again, lives = stream_kills.campaign(2, 4, 6, tmp_path)
     assert hits >= 1
@@ -335,7 +335,7 @@ def test_a_killed_stream_counts_every_batch_once(tmp_path):
     assert again >= 1  # a batch that was saved, and handed over again
 
 
-def test_a_stream_counts_every_batch_once(spark, frame, tmp_path):
+def test_stream_counts_every_batch_once(spark, frame, tmp_path):
     source, checkpoint, path = tmp_path / "in", tmp_path / "checkpoint", tmp_path / "stream.fiol"
     first = FIOLRegressor(labelCol="price", mode="one").fit(frame.na.drop().select("size", "price").limit(40))
     data = frame.na.drop().select("size", "price").toPandas()

@@ -1,4 +1,4 @@
-"""What predictions are worth, beside scikit-learn's metrics."""
+"""Evaluation metrics match scikit-learn's."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def evaluated(learner, task, scores, y, weights, cuts):
 
 
 @pytest.mark.parametrize("cuts", [[], [1, 700, 700]])
-def test_two_classes(cuts):
+def test_metrics_of_two_classes_match_scikit_learn(cuts):
     draw = np.random.default_rng(3)
     y = np.where(draw.random(2000) < 0.3, 1.0, -1.0)
     scores, weights = np.round(y + draw.normal(size=2000), 1), draw.random(2000)
@@ -40,7 +40,7 @@ def test_two_classes(cuts):
     assert found["constant_loss"] == pytest.approx(-share * np.log(share) - (1 - share) * np.log(1 - share))
 
 
-def test_calibration():
+def test_calibration_table():
     draw = np.random.default_rng(4)
     p = draw.random(5000) ** 2
     y = np.where(draw.random(5000) < p, 1.0, -1.0)
@@ -52,7 +52,7 @@ def test_calibration():
     assert sum(r["weight"] for r in found["calibration"]) == 5000.0
 
 
-def test_hinges_have_no_probabilities():
+def test_hinge_losses_have_no_probability_metrics():
     learner = fiol.Learner(fiol.FIOL(fiol.Hinge()), compiled=False)
     y = np.array([1.0, -1.0])
     found = evaluated(learner, Task(fiol.Hinge(), [0, 1], ""), np.array([2.0, 0.5]), y, np.ones(2), [])
@@ -61,7 +61,7 @@ def test_hinges_have_no_probabilities():
     assert not {"log_loss", "brier", "calibration"} & found.keys()
 
 
-def test_numbers_and_counts():
+def test_metrics_of_numbers_and_counts_match_scikit_learn():
     draw = np.random.default_rng(5)
     for loss, inverse in ((fiol.Squared(), np.asarray), (fiol.Poisson(), np.exp)):
         y, weights = draw.poisson(3.0, 500).astype(float) + 100.0 * (loss == fiol.Squared()), draw.random(500)
@@ -78,7 +78,7 @@ def test_numbers_and_counts():
         assert found["constant_loss"] == pytest.approx(least)
 
 
-def test_classes():
+def test_metrics_of_classes_match_scikit_learn():
     draw = np.random.default_rng(6)
     classes = ["fig", "kiwi", "pear", "plum"]
     learner = fiol.Learner(fiol.FIOL(fiol.Softmax()), classes=classes, compiled=False)
@@ -98,7 +98,7 @@ def test_classes():
     assert sum(mixed["confusion"]["unknown"]) == 1.0
 
 
-def test_the_area_with_too_many_scores_says_how_far_off_it_may_be():
+def test_binned_auc_reports_its_error_bound():
     draw = np.random.default_rng(7)
     y = draw.random(4000) < 0.4
     scores, weights = y + 3.0 * draw.normal(size=4000), draw.random(4000)
@@ -113,7 +113,7 @@ def test_the_area_with_too_many_scores_says_how_far_off_it_may_be():
         assert table.doubt < 0.25
 
 
-def test_one_kind_of_rows_has_no_area():
+def test_auc_of_one_class_is_undefined():
     learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
     found = evaluated(learner, Task(fiol.Logistic(), [0, 1], ""), np.ones(3), np.ones(3), np.ones(3), [])
     assert found["auc"] is None

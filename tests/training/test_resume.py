@@ -1,4 +1,4 @@
-"""A short version of the campaign of kills against `fiol train`: see tests/campaigns/resume.py."""
+"""Killed runs of `fiol train` resume: a short version of tests/campaigns/resume.py."""
 
 import os
 
@@ -10,7 +10,7 @@ from fiol.training import run
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
-def test_killed_runs_go_on_to_the_same_bytes(tmp_path, monkeypatch):
+def test_killed_runs_resume_to_the_same_bytes(tmp_path, monkeypatch):
     interpret_all(monkeypatch)
     monkeypatch.setattr(run, "FIRST_LINE", 50)
     monkeypatch.setattr(run, "WORK_AT_ONCE", 100)

@@ -1,4 +1,4 @@
-"""The loop of training: what it learns from, what it counts, and going on after a stop at any moment."""
+"""The training loop: rows learned and held out, metrics, checkpoints and resuming."""
 
 import contextlib
 import json
@@ -72,7 +72,7 @@ def contents(learner):
     return arrays, learner.names, json.dumps(learner.meta)
 
 
-def test_the_model_and_the_table_of_one_pass():
+def test_one_pass_gives_the_model_and_progress_table():
     X, y = make_rows(100)
     weights = np.random.default_rng(2).random(100)
     training = Training(new(), infer_task(y), reader(X, y, weights=weights))
@@ -98,7 +98,7 @@ def test_the_model_and_the_table_of_one_pass():
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
-def test_the_best_constant(loss):
+def test_best_constant_prediction(loss):
     draw = np.random.default_rng(8)
     y = (
         np.where(draw.random(60) < 0.3, 1.0, -1.0)
@@ -117,7 +117,7 @@ def test_the_best_constant(loss):
     assert table.least_loss(loss) <= found + 1e-12
 
 
-def test_the_best_constant_of_many_targets():
+def test_best_constant_of_many_targets():
     y = np.random.default_rng(9).normal(size=20000)
     table = TargetTable()
     for some in np.split(y, 7 * [0] + [5000, 12000]):
@@ -127,7 +127,7 @@ def test_the_best_constant_of_many_targets():
     assert table.least_loss(fiol.Absolute()) == pytest.approx(np.abs(y - np.median(y)).mean(), rel=1e-3)
 
 
-def test_classes_and_their_best_constant():
+def test_best_constant_of_classes():
     X, _ = make_rows(60)
     labels = np.array(["fig", "kiwi", "pear"], object)[np.digitize(X[:, 1], [-0.3, 0.3])]
     task = infer_task(labels)
@@ -139,7 +139,7 @@ def test_classes_and_their_best_constant():
     assert last.loss < last.constant
 
 
-def test_the_buffer_mixes_all_rows_as_its_seed_says():
+def test_shuffle_buffer_is_seeded_and_keeps_all_rows():
     X, _ = make_rows(200)
     numbers = np.arange(200.0)
 
@@ -157,7 +157,7 @@ def test_the_buffer_mixes_all_rows_as_its_seed_says():
     assert sorted(order(150, (1, 1), 23)) == numbers.tolist()  # never full
 
 
-def test_rows_with_names_in_any_order():
+def test_named_rows_in_any_order():
     X, y = make_rows(30)
     rows = TargetRows(named(X), y, np.ones(30))
     order = np.random.default_rng(1).permutation(30)
@@ -171,7 +171,7 @@ def test_rows_with_names_in_any_order():
     assert one.weights.tobytes() == other.weights.tobytes()
 
 
-def test_rows_are_held_out_by_splitmix64():
+def test_hold_out_follows_splitmix64():
     """By its definition, in whole numbers: a run that goes on with another version leaves out the same rows."""
     gamma, mask = 0x9E3779B97F4A7C15, 2**64 - 1
     for seed in (0, 1, 2**40):
@@ -184,7 +184,7 @@ def test_rows_are_held_out_by_splitmix64():
         assert held_out_rows(1000, 1200, 0.25, seed).tolist() == expected
 
 
-def test_rows_held_out_are_never_learned_from():
+def test_held_out_rows_are_never_learned():
     X, y = make_rows(300)
     regime = Regime(holdout=0.25, seed=5)
     training = Training(new(), infer_task(y), reader(X, y), regime)
@@ -203,7 +203,7 @@ def test_rows_held_out_are_never_learned_from():
     assert last.rows == 300 - held.sum()
 
 
-def test_it_stops_early_and_goes_back_to_the_best_pass():
+def test_early_stopping_restores_the_best_pass():
     draw = np.random.default_rng(3)
     X, y = draw.normal(size=(60, 30)), np.where(draw.random(60) < 0.5, 0.0, 1.0)  # nothing to be learned
     regime = Regime(passes=20, holdout=0.3, patience=2, shuffle=5)
@@ -222,7 +222,7 @@ def test_it_stops_early_and_goes_back_to_the_best_pass():
     assert training.learner.weights.tobytes() == short.learner.weights.tobytes()
 
 
-def test_later_passes_teach_a_stack_nothing(monkeypatch):
+def test_later_passes_freeze_the_stack(monkeypatch):
     monkeypatch.setattr(run, "MIN_STACK_ROWS", 50)
     X, y = make_rows(60)
     training = Training(fiol.Learner(), infer_task(y), reader(X, y), Regime(passes=2))
@@ -246,7 +246,7 @@ def test_later_passes_teach_a_stack_nothing(monkeypatch):
     ids=str,
 )
 @pytest.mark.parametrize("names", [False, True])
-def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, names):
+def test_run_stopped_anywhere_resumes_to_the_same_bits(tmp_path, regime, names):
     X, y = make_rows(60)
     task, path = infer_task(y), tmp_path / "model.fiol"
     whole = Training(new(), task, reader(X, y, names=names), regime)
@@ -266,7 +266,7 @@ def test_a_run_that_stopped_anywhere_goes_on_to_the_same_bits(tmp_path, regime, 
         assert len(rest) <= len(events) - stop + 1
 
 
-def test_a_run_of_a_version_with_jobs_goes_on():
+def test_run_of_an_old_version_with_jobs_resumes():
     X, y = make_rows(60)
     task, whole = infer_task(y), Training(new(), infer_task(y), reader(X, y), Regime(passes=2))
     list(whole.events())
@@ -288,7 +288,7 @@ def test_a_run_of_a_version_with_jobs_goes_on():
         check_checkpoint({"training": state})
 
 
-def test_checkpoints_come_every_so_many_rows(tmp_path):
+def test_checkpoints_by_rows_and_seconds(tmp_path):
     X, y = make_rows(100)
     saved = []
     training = Training(
@@ -303,7 +303,7 @@ def test_checkpoints_come_every_so_many_rows(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
+def test_signal_waits_for_the_end_of_the_piece(monkeypatch):
     X, y = make_rows(90)
     task, learn = infer_task(y), fiol.Learner.learn
 
@@ -324,7 +324,7 @@ def test_a_signal_in_the_middle_of_a_piece_waits_for_its_end(monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_a_signal_that_somebody_swallows_is_not_lost():
+def test_swallowed_signal_is_not_lost():
     X, y = make_rows(90)
     with Signals() as signals:
         training = Training(new(), infer_task(y), reader(X, y), defer_signals=signals.deferred)
@@ -340,7 +340,7 @@ def test_a_signal_that_somebody_swallows_is_not_lost():
         training.checkpoint()
 
 
-def test_targets_that_are_missing_or_wrong():
+def test_missing_and_wrong_targets():
     X, y = make_rows(60)
     gaps = np.where(np.arange(60) % 7 == 3, np.nan, y)
     with pytest.raises(UnclearTargetError, match="from made up:1 on: row 4 of these has no target"):
@@ -356,7 +356,7 @@ def test_targets_that_are_missing_or_wrong():
         list(Training(new(), infer_task(y), reader(X, np.where(np.arange(60) == 30, 7.0, y))).events())
 
 
-def test_other_data_than_before_are_noticed():
+def test_changed_data_is_detected_on_resume():
     X, y = make_rows(60)
     training = Training(new(), infer_task(y), reader(X, y))
     list(training.events())
@@ -385,7 +385,7 @@ def test_invalid_regimes_are_refused(options, words):
         Regime(**options)
 
 
-def test_a_task_says_what_it_predicts():
+def test_task_describes_its_prediction():
     assert [Task(*args, "").kind for args in ((fiol.Logistic(), [0, 1]), (fiol.Softmax(), None))] == [
         "two classes",
         "classes",

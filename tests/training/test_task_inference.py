@@ -1,4 +1,4 @@
-"""The loss that goes with a target, and targets as the loss takes them."""
+"""Task inference: the loss for a target, and targets converted for the loss."""
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ SMALL = np.arange(1.0, 7.0)
         (np.arange(200.0).repeat(9), fiol.Squared, None, "squared"),
     ],
 )
-def test_the_loss_of_a_target(targets, loss, labels, words):
+def test_loss_is_inferred_from_the_target(targets, loss, labels, words):
     task = infer_task(targets)
     assert type(task.loss) is loss
     assert task.labels == labels
@@ -45,12 +45,12 @@ def test_the_loss_of_a_target(targets, loss, labels, words):
         ([str(k) for k in range(1001)], "1,001 different texts"),
     ],
 )
-def test_what_is_unclear(targets, reason):
+def test_ambiguous_targets_raise(targets, reason):
     with pytest.raises(UnclearTargetError, match=reason):
         infer_task(targets)
 
 
-def test_a_loss_that_was_named():
+def test_named_loss_overrides_inference():
     assert infer_task([3, 1, 3], fiol.Hinge()).labels == [1, 3]
     assert infer_task([1.0, 1.0], fiol.Hinge()).labels == [0, 1]  # what the other is, is known of 0, 1, -1 and bools
     assert infer_task([-1.0], fiol.Hinge()).labels == [-1, 1]
@@ -62,7 +62,7 @@ def test_a_loss_that_was_named():
             infer_task(targets, fiol.Logistic())
 
 
-def test_targets_as_the_loss_takes_them():
+def test_targets_are_converted_for_the_loss():
     signs, there = infer_task([2.0, 5.0]).coded(np.array([5.0, np.nan, 2.0]))
     assert signs[there].tolist() == [1.0, -1.0]
     assert there.tolist() == [True, False, True]

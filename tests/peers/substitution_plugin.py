@@ -1,4 +1,4 @@
-"""A pytest plugin for scikit-learn's own tests: our classes in the place of theirs, with their parameters.
+"""A pytest plugin for scikit-learn's own tests that substitutes fiol's classes, with scikit-learn's parameters.
 
 `SGDClassifier` and `SGDRegressor` are what docs/coming_from.md says of every parameter; the passive-aggressive
 classes are the drop-ins as they are. The outcome of every test goes to the file that PEERS_OUTCOMES names.

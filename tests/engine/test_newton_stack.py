@@ -1,4 +1,4 @@
-"""Stacks of members' scores: the compiled rounds of `fiol.engine.ensemble.newton_stack`."""
+"""The Newton stack and its compiled rounds (`fiol.engine.ensemble.newton_stack`)."""
 
 from math import log, log1p
 
@@ -77,7 +77,7 @@ plain = interpreted(stack_rows)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_chunks_do_not_matter_nor_does_compilation(loss):
+def test_stack_is_invariant_to_chunking(loss):
     Z, y = members(loss)
     stack = NewtonStack()
     scores, state = run(stack, loss, Z, y, kernel=plain)
@@ -87,7 +87,7 @@ def test_chunks_do_not_matter_nor_does_compilation(loss):
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Absolute()], ids=repr)  # smooth, and with a kink
-def test_compiled_rounds_are_those_of_the_interpreter(loss):
+def test_compiled_stack_matches_interpreter(loss):
     Z, y = members(loss)
     stack = NewtonStack()
     scores, state = run(stack, loss, Z, y)
@@ -100,7 +100,7 @@ def test_compiled_rounds_are_those_of_the_interpreter(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_the_score_is_that_of_the_mixing_before_the_row(loss):
+def test_stack_score_uses_the_mixing_before_the_row(loss):
     Z, y = members(loss, rows=100)
     stack, state = NewtonStack(), new_stack_state(NewtonStack(), 4)
     for r in range(100):
@@ -127,7 +127,7 @@ def test_the_score_is_that_of_the_mixing_before_the_row(loss):
     ],
     ids=repr,
 )
-def test_rounds_are_those_of_the_definition_in_fifty_digits(loss):
+def test_stack_matches_definition_in_fifty_digits(loss):
     rows = 55
     Z, y = members(loss, rows=rows, count=3, seed=3)
     Z[20] *= 40.0  # beyond the limit of margins
@@ -145,7 +145,7 @@ def test_rounds_are_those_of_the_definition_in_fifty_digits(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_every_step_is_the_minimiser_in_all_dimensions(loss):
+def test_stack_step_is_the_minimizer(loss):
     """With no doubt about labels, no rare rows and a known unit, v minimises loss / unit + distance."""
     Z, y = members(loss, rows=40)
     stack = NewtonStack(doubt=0.0, limit=1e9, robust=1e9)
@@ -180,7 +180,7 @@ def test_every_step_is_the_minimiser_in_all_dimensions(loss):
     ],
     ids=repr,
 )
-def test_units_of_targets_change_no_bit(loss, scaled):
+def test_stack_is_invariant_to_target_units(loss, scaled):
     Z, y = members(loss)
     scores, _ = run(NewtonStack(), loss, Z, y, kernel=plain)
     others, _ = run(NewtonStack(), scaled, 1024.0 * Z, 1024.0 * y, kernel=plain)
@@ -189,7 +189,7 @@ def test_units_of_targets_change_no_bit(loss, scaled):
         assert np.array_equal(1024.0 * scores, others)
 
 
-def test_a_row_of_weight_two_has_twice_the_loss():
+def test_sample_weight_scales_the_stack_loss():
     class Twice(fiol.Logistic):
         def value(self, z, y):
             return 2.0 * fiol.Logistic.value(self, z, y)
@@ -210,7 +210,7 @@ def test_a_row_of_weight_two_has_twice_the_loss():
     assert not np.allclose(heavy, light, rtol=1e-3)
 
 
-def test_rows_of_weight_zero_teach_nothing():
+def test_zero_weight_rows_do_not_change_the_stack():
     Z, y = members(fiol.Squared(), rows=50)
     _, state = run(NewtonStack(), fiol.Squared(), Z, y, kernel=plain)
     v, A, losses = state.v.copy(), state.A.copy(), state.losses.copy()
@@ -221,7 +221,7 @@ def test_rows_of_weight_zero_teach_nothing():
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_members_and_whole_have_their_progressive_losses(loss):
+def test_stack_reports_progressive_losses_of_members_and_ensemble(loss):
     Z, y = members(loss, rows=60)
     weight = np.linspace(0.0, 2.0, 60)
     scores, state = run(NewtonStack(), loss, Z, y, weight, kernel=plain)
@@ -246,7 +246,7 @@ def well(state, stack):
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Squared(), fiol.Absolute()], ids=repr)
 @pytest.mark.parametrize("kind", ["alike", "collinear", "noiseless"])
-def test_collinear_members_for_long(loss, kind):
+def test_stack_of_collinear_members_stays_stable(loss, kind):
     rows = 200_000
     Z, y = members(loss, rows=rows)
     if kind == "alike":
@@ -270,7 +270,7 @@ def test_collinear_members_for_long(loss, kind):
         assert np.ptp(state.v, axis=1).max() < 1e-6
 
 
-def test_nothing_but_zeros():
+def test_stack_of_zero_scores_stays_finite():
     stack = NewtonStack()
     for loss in LOSSES:
         y = np.ones(100)
@@ -285,7 +285,7 @@ def test_nothing_but_zeros():
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e200])
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Squared(), fiol.Hinge()], ids=repr)
-def test_a_member_that_overflows_is_taken_out_and_nothing_else_changes(loss, bad):
+def test_stack_removes_only_the_overflowed_member(loss, bad):
     Z, y = members(loss)
     stack = NewtonStack()
     _, state = run(stack, loss, Z[:200], y[:200], kernel=plain)
@@ -309,7 +309,7 @@ def test_a_member_that_overflows_is_taken_out_and_nothing_else_changes(loss, bad
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_scores_of_any_size(loss):
+def test_stack_accepts_scores_of_any_size(loss):
     rng = np.random.default_rng(5)
     Z, y = members(loss, rows=400)
     Z *= (
@@ -327,7 +327,7 @@ def test_scores_of_any_size(loss):
     assert np.isfinite(state.P).all()
 
 
-def test_the_stack_beats_its_members_and_follows_drift():
+def test_stack_beats_its_members_and_follows_drift():
     rng = np.random.default_rng(2)
     truth = rng.normal(size=6000)
     y = np.where(truth + 0.3 * rng.normal(size=6000) > 0.0, 1.0, -1.0)
@@ -365,7 +365,7 @@ def joint_run(stack, loss, Z, y, weight=None, state=None, kernel=None, pieces=()
 
 
 @pytest.mark.parametrize("loss", [fiol.Softmax(), fiol.CrammerSinger()], ids=repr)
-def test_joint_steps_are_minimisers(loss):
+def test_joint_stack_steps_are_minimizers(loss):
     """Against scipy; for Crammer-Singer as a smooth problem with a bound for every class."""
     stack = NewtonStack(doubt=0.0, limit=1e9, forgets=[0.0, 0.01])
     Z, y = classes_of(40)
@@ -396,7 +396,7 @@ def test_joint_steps_are_minimisers(loss):
 
 
 @pytest.mark.parametrize("loss", [fiol.Softmax(), fiol.CrammerSinger()], ids=repr)
-def test_joint_stacks_beat_their_members_whatever_the_chunks(loss):
+def test_joint_stack_beats_its_members_for_any_chunking(loss):
     Z, y = classes_of(400)
     scores, state = joint_run(NewtonStack(), loss, Z, y, kernel=FAST[loss])
     pieces = joint_run(NewtonStack(), loss, Z, y, kernel=FAST[loss], pieces=(1, 2, 77, 300))
@@ -411,7 +411,7 @@ def test_joint_stacks_beat_their_members_whatever_the_chunks(loss):
 
 
 @pytest.mark.parametrize("loss", [fiol.Softmax(), fiol.CrammerSinger()], ids=repr)
-def test_joint_members_alike_or_gone(loss):
+def test_joint_stack_with_equal_or_overflowed_members(loss):
     Z, y = classes_of(300)
     Z = np.ascontiguousarray(np.concatenate([Z[:, :, :1], Z], axis=2))
     Z[150:, 2, 2] = np.inf
@@ -424,13 +424,13 @@ def test_joint_members_alike_or_gone(loss):
 
 
 @pytest.mark.parametrize("doubt", [-5.0, -1e-9, float("inf"), float("nan")])
-def test_doubt_must_be_a_number_of_labels(doubt):
+def test_negative_or_infinite_doubt_raises(doubt):
     with pytest.raises(ValueError, match=r"^NewtonStack\.doubt must be "):
         NewtonStack(doubt=doubt)
 
 
 @pytest.mark.parametrize("doubt", [0.0, 100.0, 1e100])
-def test_stack_weights_stay_finite_whatever_the_doubt(doubt):
+def test_stack_weights_stay_finite_for_any_doubt(doubt):
     Z, y = members(fiol.Logistic(), rows=35)
     scores, state = run(NewtonStack(doubt=doubt), fiol.Logistic(), Z, y, kernel=plain)
     assert np.isfinite(scores).all()
@@ -440,15 +440,15 @@ def test_stack_weights_stay_finite_whatever_the_doubt(doubt):
 # --- for long -----------------------------------------------------------------------------------
 
 
-def test_members_that_do_their_worst_for_long():
-    """The short version of tests/campaigns/rounds.py: the state is what it says it is, and the stack still learns."""
+def test_stack_keeps_its_invariants_with_adversarial_members():
+    """A short version of tests/campaigns/rounds.py: the state is consistent, and the stack still learns."""
     worst, made, ratio = rounds.campaign(60_000, 5, fiol.Logistic(), plain=True, block=2_000)
     assert made == 60_000
     assert rounds.fine(worst, ratio), (worst, ratio)
 
 
-def test_doubts_about_labels_leave_weights_alone_where_scores_are_absurd():
-    """Rows with scores of 1e40 say which sign is right, and nothing about rows of a usual size."""
+def test_extreme_scores_do_not_move_stack_weights_under_label_doubt():
+    """Rows with scores of 1e40 determine the sign only, not the weights for rows of usual size."""
     rng = np.random.default_rng(0)
     Z, y = members(fiol.Logistic(), rows=35)
     fields = (0.1, [0.0, 3e-4, 3e-3], 3.0, 1e-3, 20.0, 5.0, 0.5)

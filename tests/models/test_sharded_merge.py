@@ -1,4 +1,4 @@
-"""A round merged block by block is the round that `RoundMerger` merges from whole learners."""
+"""A round merged block by block matches `RoundMerger` on whole learners."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_blocks_of_features_are_the_whole(case):
+def test_merge_by_blocks_matches_round_merger(case):
     rng = np.random.default_rng(5)
     kind = "numbered" if case == "numbered" else "named"
     base = fiol.Learner(**CASES[case], compiled=False)
@@ -59,7 +59,7 @@ def test_blocks_of_features_are_the_whole(case):
     assert 0 < changed <= PARTS * found[0].n_features
 
 
-def test_nothing_is_told_of_what_did_not_change():
+def test_shard_deltas_contain_only_changed_features():
     base = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
     base.learn([{f"f{k}": 1.0 for k in range(50)}], [1])
     _, told = shard_deltas(base, learn_shard(base, [{"f3": 1.0, "new": 2.0}], [-1]), 4)

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is com
 
 
 @pytest.mark.skipif(not linking.switched_on(), reason="plain numba compiles all branches")
-def test_what_the_constants_of_a_class_rule_out_is_not_compiled():
+def test_branches_ruled_out_by_class_constants_are_not_compiled():
     """There is no function of this name: typing it would fail."""
 
     class Even(fiol.Loss):
@@ -60,7 +60,7 @@ def judged(values):
 
 
 @pytest.mark.parametrize("sign", [True, False])
-def test_an_error_comes_through_all_parts_above_it(sign):
+def test_error_passes_through_all_inlined_functions(sign):
     """Arguments are structs here, of arrays and of what is one bit in a register; results, too."""
     good = np.array([4.0, 9.0])
     assert judged((good, sign)) == (5.0 if sign else -5.0)
@@ -89,6 +89,6 @@ def both(k, x):
     return later(k, x)
 
 
-def test_variables_without_memory_are_what_they_were():
+def test_variables_in_registers_keep_their_values():
     for k in range(6):
         assert both(k, 1.5) == later.py_func(k, 1.5)

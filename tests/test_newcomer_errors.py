@@ -1,4 +1,4 @@
-"""What a newcomer gets wrong: errors that say what was meant, and inputs that look odd but are in order."""
+"""Errors that suggest a fix for common mistakes of newcomers, and unusual inputs that are valid."""
 
 import os
 from fractions import Fraction
@@ -104,33 +104,33 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("call", "message"), MEANT.values(), ids=MEANT)
-def test_errors_of_type_say_what_was_meant(call, message):
+def test_type_errors_suggest_a_fix(call, message):
     with pytest.raises(TypeError, match=message):
         call()
 
 
 @pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)
-def test_errors_of_value_say_what_was_meant(call, message):
+def test_value_errors_suggest_a_fix(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
 
-def test_the_hints_work():
-    """1 and 2 become -1 and +1 as the error says, and the models that it names take them."""
+def test_suggested_fixes_work():
+    """Labels 1 and 2 become -1 and +1 as suggested, and the suggested models accept them."""
     codes = np.array([1, 2])
     learner(FIOL(Logistic())).learn(ROWS, 2 * codes - 3)
     assert OneVsRest(FIOL(Logistic()), compiled=False).learn(ROWS, codes).shape == (2, 2)
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf"])
-def test_seconds_are_a_number(seconds, tmp_path):
+def test_non_finite_seconds_option_is_rejected(seconds, tmp_path):
     found = CliRunner().invoke(main, ["reproduce", "table3", "--seconds", seconds, "--out", str(tmp_path / "new")])
     assert found.exit_code == 2
     assert f"{seconds} is not a finite number" in found.output
     assert not (tmp_path / "new").exists()
 
 
-def test_a_missing_folder_is_called_by_the_path_asked_for(tmp_path):
+def test_missing_folder_error_names_the_given_path(tmp_path):
     path = tmp_path / "no" / "model.fiol"
     for model in (learner(), OneVsRest(FIOL(Hinge()), compiled=False)):
         with pytest.raises(FileNotFoundError) as caught:
@@ -154,7 +154,7 @@ ALIKE = {
 
 
 @pytest.mark.parametrize("rows", ALIKE.values(), ids=ALIKE)
-def test_rows_are_learned_from_whatever_holds_them(rows):
+def test_rows_of_any_container_are_learned(rows):
     expected = learner().learn(ROWS, Y)
     for targets in (Y, np.array(Y, object), pd.Series(Y, dtype=object)):
         model = learner()
@@ -174,7 +174,7 @@ KINDS = {
 
 @pytest.mark.parametrize("width", [4, 6, 0])
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
-def test_arrays_have_the_columns_of_the_first(make, width):
+def test_arrays_must_have_as_many_columns_as_the_first(make, width):
     model, y = make(), [1, 2]
     model.learn(np.ones((2, 5)), y)
     before = model.copy()
@@ -187,7 +187,7 @@ def test_arrays_have_the_columns_of_the_first(make, width):
     model.learn(np.ones((2, 5)), y)
 
 
-def test_sparse_rows_chunks_and_single_rows_still_grow():
+def test_sparse_rows_chunks_and_single_rows_may_add_columns():
     model = learner()
     model.learn(np.ones((2, 5)), Y)
     assert model.learn(sparse.csr_matrix(np.ones((2, 7))), Y).shape == (2,)
@@ -203,7 +203,7 @@ def test_sparse_rows_chunks_and_single_rows_still_grow():
         first.learn(np.ones((2, 3)), Y)
 
 
-def test_nothing_says_nothing_about_columns():
+def test_empty_rows_do_not_fix_the_number_of_columns():
     model = learner()
     for empty in ([], np.empty((0, 3)), np.ones((2, 0))):
         model.learn(empty, Y[: len(empty)])
@@ -212,14 +212,14 @@ def test_nothing_says_nothing_about_columns():
     assert model.n_features == 5
 
 
-def test_a_refused_array_says_nothing_about_columns():
+def test_rejected_array_does_not_fix_the_number_of_columns():
     model = learner()
     with pytest.raises(ValueError, match="must be finite"):
         model.learn(np.full((2, 4), np.nan), Y)
     model.learn(np.ones((2, 5)), Y)
 
 
-def test_columns_are_remembered_in_copies_files_and_merges(tmp_path):
+def test_number_of_columns_is_kept_in_copies_files_and_merges(tmp_path):
     model, path = learner(), tmp_path / "model.fiol"
     model.learn(np.ones((2, 5)), Y)
     model.save(path)
@@ -235,7 +235,7 @@ def test_columns_are_remembered_in_copies_files_and_merges(tmp_path):
 
 
 @pytest.mark.parametrize("width", [True, 0, -1, 2.0, "5", 2**31])
-def test_a_file_that_says_nonsense_about_columns_is_refused(width, tmp_path):
+def test_file_with_invalid_column_count_is_rejected(width, tmp_path):
     from fiol.persistence import model as files
 
     model, path = learner(), tmp_path / "model.fiol"
@@ -248,7 +248,7 @@ def test_a_file_that_says_nonsense_about_columns_is_refused(width, tmp_path):
 # --- how models look --------------------------------------------------------------------------
 
 
-def test_models_are_shown_in_short():
+def test_model_repr_is_short():
     model = learner(FIOL(Logistic(), L1(0.01)))
     model.learn(ROWS, [1, -1])
     assert repr(model) == (
@@ -260,7 +260,7 @@ def test_models_are_shown_in_short():
     assert repr(both) == "<OneVsRest of 2 classes after 2 rounds of Update(loss=Hinge())>"
 
 
-def test_notebooks_show_a_table():
+def test_notebook_repr_is_a_table():
     model = learner(FIOL(Softmax()))
     model.learn(ROWS, ["a<b", "b"])
     shown = model._repr_html_()
@@ -270,7 +270,7 @@ def test_notebooks_show_a_table():
     assert "<th>features with weight</th><td>0</td>" in learner()._repr_html_()
 
 
-def test_an_ensemble_is_shown_with_its_members_and_the_features_that_matter():
+def test_ensemble_repr_shows_members_and_important_features():
     model = learner(Stacked(Logistic()))
     model.learn([{"a": 1.0, "b<": 100.0}, {"a": -1.0, "b<": -50.0}, {"c": 0.5}], [1, -1, 1])
     text, html = str(model), model._repr_html_()
@@ -315,7 +315,7 @@ def test_importances_are_weights_times_scales():
     assert OneVsRest(FIOL(Logistic()), compiled=False).importances() == {}
 
 
-def test_one_dict_is_predicted():
+def test_predict_accepts_one_dict():
     model = learner(FIOL(Logistic()))
     model.learn([{"a": 1.0}, {"b": 1.0}], [1, -1])
     assert model.predict_named({"a": 2.0}) == model.predict([{"a": 2.0}])[0]
@@ -331,6 +331,6 @@ def test_one_dict_is_predicted():
     assert [both.predict_named({"a": 1.0}), both.predict_named({"b": 1.0})] == [7, 8]
 
 
-def test_an_arrow_batch_has_its_columns_named():
+def test_arrow_batch_keeps_column_names():
     with pytest.raises(TypeError, match=r"^column 's' holds Struct: convert it"):
         learner().learn(pa.table({"a": [1.0, 2.0], "s": [{"x": 1}, {"x": 2}]}), Y)

@@ -1,4 +1,4 @@
-"""Coin betting: against a loop over all coordinates, and what is promised of it."""
+"""Coin betting matches a loop over all coordinates and keeps its guarantees."""
 
 from math import inf, sqrt
 
@@ -98,7 +98,7 @@ def play(loss, penalty, exact, free, endowment, X, y, weight):
 @pytest.mark.parametrize("penalty", PENALTIES, ids=repr)
 @pytest.mark.parametrize("exact", [False, True], ids=["explicit", "exact"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_weights_are_bets(loss, exact, penalty):
+def test_coin_betting_matches_eager_loop(loss, exact, penalty):
     for free, endowment in ((True, 1.0), (True, 0.3), (False, 0.5)):
         X, y, weight = data(loss)
         if not free:
@@ -114,7 +114,7 @@ def test_weights_are_bets(loss, exact, penalty):
         assert type(make_plan(update).lazy_update).__name__ == "NothingDeferred"
 
 
-def test_many_scores_are_one_bet_per_feature():
+def test_coin_betting_with_many_scores_bets_once_per_feature():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((60, 3)) * [1.0, 30.0, 0.1] * (rng.random((60, 3)) < 0.6)
     y, weight = rng.integers(0, 3, 60), rng.choice([0.5, 1.0, 3.0], 60)
@@ -143,7 +143,7 @@ def test_many_scores_are_one_bet_per_feature():
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("preset", [fiol.Coin, fiol.ImplicitCoin], ids=lambda preset: preset.__name__)
-def test_units_do_not_matter(preset, loss, dtype):
+def test_coin_betting_is_invariant_to_feature_units(preset, loss, dtype):
     X, y, weight = data(loss)
     units = 2.0 ** np.array([0, 9, -11, 4])
     one, two, three = (fiol.Learner(preset(loss), n_features=4, dtype=dtype, compiled=False) for _ in range(3))
@@ -154,15 +154,15 @@ def test_units_do_not_matter(preset, loss, dtype):
         np.testing.assert_array_equal(three.learn(X, 1024.0 * y, weight), 1024.0 * scores)
 
 
-def test_a_larger_value_bets_no_more_than_any_other():
-    """The score of a row is made of weights in the unit of its own values, however large."""
+def test_coin_betting_score_is_bounded_when_a_feature_grows():
+    """Weights are in the unit of the row's own values, so a large value does not enlarge the score."""
     learner = fiol.Learner(fiol.Coin(fiol.Logistic()), intercept=False, compiled=False)
     learner.learn([[1.0]] * 20, [1.0] * 20)
     before = learner.scores([[1.0]])[0]
     assert abs(learner.learn([[1e6]], [1.0])[0]) <= before
 
 
-def test_exact_bets_survive_squares():
+def test_implicit_coin_betting_stays_finite_with_squared_loss():
     """Gradients of many features each make up for the whole error: explicit bets overshoot, and double them."""
     rng = np.random.default_rng(2)
     X = rng.standard_normal((300, 30))
@@ -173,7 +173,7 @@ def test_exact_bets_survive_squares():
     assert errors[-50:].mean() < 0.2 * np.mean(y**2)
 
 
-def test_money_is_never_lost_below_nothing_and_grows_with_what_is_won():
+def test_coin_betting_wealth_stays_positive_and_grows_with_winnings():
     learner = fiol.Learner(fiol.Coin(fiol.Hinge(), step_size=fiol.CoinBetting()), intercept=False, compiled=False)
     for _ in range(8):
         learner.learn([[0.1]], [1.0])
@@ -210,7 +210,7 @@ class Counting(fiol.Adaptive):
     [(fiol.LastIterate(), False), (fiol.LastIterate(), True), (fiol.Origin(), False)],
     ids=repr,
 )
-def test_rules_of_ones_own_see_pulls(anchor, compiled):
+def test_own_step_size_observes_pulls(anchor, compiled):
     X, y, weight = data(fiol.Squared())
     X = X * 10.0 ** -np.arange(4)
     update = fiol.Update(fiol.Squared(), fiol.Ridge(0.1), Counting(), fiol.LinearizedLoss(), anchor=anchor)
@@ -226,7 +226,7 @@ def test_rules_of_ones_own_see_pulls(anchor, compiled):
     np.testing.assert_array_equal(records[:4, 2:], 1.0)
 
 
-def test_rules_that_see_pulls_see_those_of_many_scores():
+def test_own_step_size_observes_pulls_of_many_scores():
     rng = np.random.default_rng(3)
     X, y = rng.standard_normal((20, 3)), rng.integers(0, 3, 20)
     update = fiol.Update(fiol.Softmax(), fiol.Unregularized(), Counting(), fiol.LinearizedLoss())
@@ -243,7 +243,7 @@ def test_rules_that_see_pulls_see_those_of_many_scores():
     np.testing.assert_allclose(records[:3, 1], won, rtol=1e-9)
 
 
-def test_what_does_not_fit_says_so():
+def test_coin_betting_with_unsupported_parts_raises():
     with pytest.raises(
         TypeError, match=r"CoinBetting.* changes steps after a round, AllIterates\(\) .*: use Origin\(\)"
     ):
@@ -261,7 +261,7 @@ def test_what_does_not_fit_says_so():
                 s[0] = 1.0
 
 
-def test_the_largest_pull_is_kept_in_a_merge():
+def test_merge_keeps_the_largest_pull():
     X, y, _ = data(fiol.Squared())
     first, second = (fiol.Learner(fiol.ImplicitCoin(fiol.Squared()), n_features=4, compiled=False) for _ in range(2))
     first.learn(X[:25], y[:25])
@@ -272,7 +272,7 @@ def test_the_largest_pull_is_kept_in_a_merge():
     np.testing.assert_allclose(merged[:, 1:3], (records[0] + records[1])[:, 1:3] / 2.0)
 
 
-def test_an_estimator_may_bet(monkeypatch):
+def test_estimator_with_coin_betting(monkeypatch):
     X, y, _ = data(fiol.Logistic())
     for algorithm in ("ImplicitCoin", "Coin"):
         if algorithm == "Coin":  # one of both is compiled

@@ -1,4 +1,4 @@
-"""Members by exponential weights: the compiled rounds of `fiol.engine.ensemble.bayes`."""
+"""Exponential weights over members: the compiled rounds of `fiol.engine.ensemble.bayes`."""
 
 from math import log
 
@@ -42,8 +42,8 @@ SCORES = st.floats(-800.0, 800.0) | st.sampled_from([0.0, 5.0, -5.0, 700.0, -700
 
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.integers(1, 5), st.integers(1, 30))
-def test_the_whole_is_at_most_log_k_behind_the_best_member(data, K, rows):
-    """Whatever the members say: scores of a stream that takes the worse label for whoever leads, half of the time."""
+def test_bayes_regret_is_at_most_log_k(data, K, rows):
+    """Also on a stream whose label is the worse one for the leading member, half of the time."""
     Z = np.array(data.draw(st.lists(st.lists(SCORES, min_size=K, max_size=K), min_size=rows, max_size=rows)))
     mean = data.draw(st.booleans())
     y = np.array(data.draw(st.lists(st.sampled_from([-1.0, 1.0]), min_size=rows, max_size=rows)))
@@ -63,7 +63,7 @@ def test_the_whole_is_at_most_log_k_behind_the_best_member(data, K, rows):
         assert losses[K] <= losses[:K].min() + log(K) + 1e-10 * (1.0 + losses[:K].min())
 
 
-def test_the_bound_is_met():
+def test_bayes_regret_bound_is_attained():
     """One member is right and all others are hopeless: the first row costs log K, and nothing comes after it."""
     Z = np.full((20, 4), -700.0)
     Z[:, 2] = 700.0
@@ -73,7 +73,7 @@ def test_the_bound_is_met():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.001, 0.4), st.integers(0, 4))
-def test_sequences_of_members_cost_what_the_bound_says(seed, switching, m):
+def test_bayes_switching_regret_is_within_its_bound(seed, switching, m):
     rng = np.random.default_rng(seed)
     T, K = 60, 4
     Z = rng.normal(size=(T, K)) * 10.0 ** rng.uniform(-1, 2, (T, K))
@@ -95,7 +95,7 @@ def test_sequences_of_members_cost_what_the_bound_says(seed, switching, m):
 
 
 @pytest.mark.parametrize("switching", [0.0, 0.02])
-def test_joint_bounds_and_mean_probabilities(switching):
+def test_joint_bayes_bound_and_mean_probabilities(switching):
     rng = np.random.default_rng(0)
     for scale in (0.5, 5.0, 300.0):
         Z, y = scale * rng.normal(size=(80, 3, 4)), rng.integers(0, 3, 80)
@@ -109,7 +109,7 @@ def test_joint_bounds_and_mean_probabilities(switching):
 
 
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Absolute(), fiol.Hinge(), fiol.Poisson()], ids=repr)
-def test_other_losses_average_scores_in_units_of_the_loss(loss):
+def test_bayes_of_other_losses_averages_scores_in_loss_units(loss):
     rng = np.random.default_rng(1)
     truth = rng.normal(size=500)
     Z = np.stack([truth + 0.1 * rng.normal(size=500), rng.normal(size=500)], 1)
@@ -124,7 +124,7 @@ def test_other_losses_average_scores_in_units_of_the_loss(loss):
 
 
 @pytest.mark.parametrize("loss", [fiol.Logistic(), fiol.Squared(), fiol.Softmax()], ids=repr)
-def test_members_that_overflow_are_taken_out(loss):
+def test_bayes_removes_overflowed_members(loss):
     rng = np.random.default_rng(2)
     joint = isinstance(loss, fiol.Softmax)
     Z = rng.normal(size=(60, 3, 4) if joint else (60, 4))
@@ -142,7 +142,7 @@ def test_members_that_overflow_are_taken_out(loss):
     assert not state.live.any()
 
 
-def test_compiled_in_chunks_as_in_the_interpreter():
+def test_compiled_bayes_chunks_match_interpreter():
     rng = np.random.default_rng(3)
     Z, y = rng.normal(size=(200, 5)), rng.choice([-1.0, 1.0], 200)
     scores, state = run(Bayes(0.01), fiol.Logistic(), Z, y, kernel=bayes_rows)

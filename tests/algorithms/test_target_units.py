@@ -1,4 +1,4 @@
-"""Units of targets do not matter to the default steps, nor do long steps to an explicit ridge."""
+"""Default steps are invariant to target units, and a linearized ridge stays stable with long steps."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def data(rows=60, d=4, seed=0):
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_scores_have_the_unit_of_targets(name, dtype):
+def test_scores_scale_with_the_unit_of_targets(name, dtype):
     X, y, weight = data()
 
     def learned(c):
@@ -49,7 +49,7 @@ def test_scores_have_the_unit_of_targets(name, dtype):
             np.testing.assert_allclose(found, c * one, rtol=close, atol=close * c)
 
 
-def test_outliers_do_not_lengthen_the_steps_of_huber():
+def test_outliers_do_not_lengthen_huber_steps():
     """Why its steps have no unit: with the mean error as one, the first weight is 0.61 here."""
     rng = np.random.default_rng(0)
     X, truth = rng.standard_normal((800, 3)), np.array([1.0, 2.0, 3.0])
@@ -59,7 +59,7 @@ def test_outliers_do_not_lengthen_the_steps_of_huber():
     np.testing.assert_allclose(learner.weights, truth, atol=0.2)
 
 
-def test_targets_of_any_size_are_learned_in_three_passes():
+def test_targets_of_any_scale_are_learned_in_three_passes():
     X, y, _ = data(rows=200)
     for c in (1e-3, 1.0, 1e6):
         learner = fiol.Learner(fiol.FIOL(fiol.Absolute()), n_features=4, compiled=False)
@@ -69,7 +69,7 @@ def test_targets_of_any_size_are_learned_in_three_passes():
 
 @pytest.mark.parametrize("penalty", [fiol.Unregularized(), fiol.Ridge(0.01), fiol.ElasticNet(0.02, 0.01)], ids=repr)
 @pytest.mark.parametrize("loss", OF_STEPS, ids=repr)
-def test_units_of_steps_are_means_over_all_rounds(loss, penalty):
+def test_step_scale_is_the_mean_over_all_rounds(loss, penalty):
     """Against the loop over all features in every round, whose units are written out in `oracles/table1.py`."""
     X, y, weight = data(rows=40)
     y = np.abs(y)
@@ -85,7 +85,7 @@ def test_units_of_steps_are_means_over_all_rounds(loss, penalty):
     np.testing.assert_allclose(step_scale[:4], expected, rtol=1e-8)
 
 
-def test_a_loss_may_have_a_unit_of_its_own():
+def test_own_loss_may_define_its_slope_unit():
     """The absolute error by a user, in cents: a hundred times the loss makes the same steps."""
 
     class Cents(fiol.Loss):
@@ -109,7 +109,7 @@ def test_a_loss_may_have_a_unit_of_its_own():
     np.testing.assert_allclose(theirs.learn(X, y, weight), ours.learn(X, y, weight), rtol=1e-9, atol=1e-9)
 
 
-def test_units_are_saved_and_merged(tmp_path):
+def test_step_scales_are_saved_and_merged(tmp_path):
     X, y, _ = data()
     learner = fiol.Learner(fiol.FIOL(fiol.Absolute(), fiol.Ridge(0.01)), n_features=4, compiled=False)
     learner.learn(X, y)
@@ -124,7 +124,7 @@ def test_units_are_saved_and_merged(tmp_path):
 
 
 @pytest.mark.parametrize("mean", [-1.0, 5.0])
-def test_counts_are_learned_nearly_as_well_as_in_a_batch(mean, monkeypatch):
+def test_poisson_stream_is_close_to_batch_fit(mean, monkeypatch):
     from sklearn.linear_model import PoissonRegressor
     from sklearn.metrics import d2_tweedie_score
 
@@ -144,7 +144,7 @@ def test_counts_are_learned_nearly_as_well_as_in_a_batch(mean, monkeypatch):
 
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("size", [0.5, 2.0, 300.0])
-def test_a_linearized_ridge_never_turns_a_weight(size, average):
+def test_linearized_ridge_never_flips_the_sign_of_a_weight(size, average):
     """scikit-learn multiplies weights by max(0, 1 - eta alpha); so did a loop here, whose weights grew to 2.5e75."""
     X, y, _ = data()
     X /= np.abs(X).max(axis=0)
@@ -160,7 +160,7 @@ def test_a_linearized_ridge_never_turns_a_weight(size, average):
     np.testing.assert_allclose(learner.weights, total / len(y) if average else w, rtol=1e-9, atol=1e-9 * size)
 
 
-def test_explicit_sgd_with_long_steps_is_that_of_scikit_learn(monkeypatch):
+def test_explicit_sgd_with_long_steps_matches_scikit_learn(monkeypatch):
     from sklearn.linear_model import SGDRegressor
 
     interpret(monkeypatch)
@@ -176,7 +176,7 @@ def test_explicit_sgd_with_long_steps_is_that_of_scikit_learn(monkeypatch):
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_passes_do_not_depend_on_the_unit_of_losses(unit):
+def test_number_of_passes_is_invariant_to_the_unit_of_the_loss(unit):
     losses = [3.0, 2.0, 1.9, 1.899, 1.8985, 1.8984, 1.8983, 1.0]
     left = iter(losses)
     run = EpochRun(lambda order: unit * next(left))
@@ -184,12 +184,12 @@ def test_passes_do_not_depend_on_the_unit_of_losses(unit):
     assert run.losses == [unit * loss for loss in losses[:6]]
 
 
-def test_passes_without_any_loss_come_to_an_end():
+def test_passes_with_zero_loss_stop():
     assert run_epochs([EpochRun(lambda order: 0.0)], 1, Stopping(epochs=100, tol=1e-3, patience=3, relative=True)) == 4
     assert run_epochs([EpochRun(lambda order: 1.0, lambda: 5.0)], 1, Stopping(100, 1e-3, 3, relative=True)) == 4
 
 
-def test_regressors_make_as_many_passes_in_any_unit(monkeypatch):
+def test_regressor_passes_are_invariant_to_target_units(monkeypatch):
     interpret(monkeypatch)
     X, y, _ = data(40)
     for loss, units in (("squared_error", (1.0, 2.0**-12, 2.0**12)), ("absolute_error", (1.0, 2.0**12))):

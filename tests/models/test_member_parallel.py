@@ -1,4 +1,4 @@
-"""Members of an ensemble apart from each other: the learner of one stream, to the bit, however they are shared out."""
+"""Member-parallel learning has the bits of one stream for any split of members."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_apart_is_together_to_the_bit(name, tmp_path, monkeypatch):
+def test_member_parallel_learning_matches_one_stream_bitwise(name, tmp_path, monkeypatch):
     monkeypatch.setattr(lane_group, "INTERPRETED", name == "a ridge")
     make, rows, scores, passes = CASES[name]
     X, y, weight = material(rows, scores)
@@ -70,7 +70,7 @@ def test_apart_is_together_to_the_bit(name, tmp_path, monkeypatch):
         assert (tmp_path / "found").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_who_goes_with_whom():
+def test_split_members_keeps_lanes_together():
     lanes = fiol.Learner(n_features=1)
     assert split_members(lanes, 2) == [(0, 1, 2, 6), (3, 4, 5)]
     assert split_members(fiol.Learner(n_features=1, dtype="float32"), 2) == [tuple(range(7))]

@@ -1,4 +1,4 @@
-"""The layout of rows in their buffers: zeros behind a row change nothing, and nothing that lay there before does."""
+"""Row buffers: neither zero padding nor stale values change a result."""
 
 import numpy as np
 import pytest
@@ -60,13 +60,13 @@ def poison(engine):
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_what_lay_on_the_desk_does_not_matter(name):
+def test_stale_row_buffers_change_no_bit(name):
     assert make_plan(UPDATES[name]).layout == InBlocks()
     for a, b in zip(learned(UPDATES[name]), learned(UPDATES[name], poison), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_what_lay_on_the_desk_does_not_matter_to_compiled_rounds():
+def test_stale_row_buffers_change_no_bit_of_compiled_rounds():
     for a, b in zip(
         learned(UPDATES["all iterates"], compiled=True), learned(UPDATES["all iterates"], poison, True), strict=True
     ):
@@ -74,7 +74,7 @@ def test_what_lay_on_the_desk_does_not_matter_to_compiled_rounds():
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_zeros_behind_a_row_change_nothing(name):
+def test_zero_padding_of_rows_changes_nothing(name):
     def as_given(engine):
         engine.plan = engine.plan.replace(layout=AsGiven())
 
@@ -82,7 +82,7 @@ def test_zeros_behind_a_row_change_nothing(name):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-def test_rows_end_with_whole_blocks():
+def test_rows_are_padded_to_whole_blocks():
     learner = fiol.Learner(UPDATES["l1"], n_features=40, compiled=False)
     lengths = []
     values = InBlocks.values
@@ -100,7 +100,7 @@ def test_rows_end_with_whole_blocks():
     assert lengths == [(n, -(-n // ROW_BLOCK) * ROW_BLOCK) for n in range(1, 41)]
 
 
-def test_strengths_and_metrics_per_feature_are_those_of_the_row():
+def test_per_feature_strengths_and_metrics_are_gathered_for_the_row():
     per_feature = fiol.FIOL(fiol.Logistic(), fiol.L1([0.1, 0.2]))
     metric = fiol.FIOL(fiol.Logistic(), fiol.L1(0.1), geometry=fiol.DiagonalMetric([1.0, 2.0]))
     entropic = fiol.FIOL(fiol.Logistic(), fiol.L1(0.1), fiol.Constant(0.1), fiol.Entropy())

@@ -1,4 +1,4 @@
-"""Other clusters over the same merge: the examples for Dask and Ray, where these are installed, run as they are."""
+"""The examples for Dask and Ray run where these are installed."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("library", ["dask", "ray"])
-def test_a_recipe_learns_as_much_as_one_stream(library):
+def test_cluster_example_learns_as_much_as_one_stream(library):
     pytest.importorskip(library)
     command = [sys.executable, str(ROOT / "examples" / f"with_{library}.py"), "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)

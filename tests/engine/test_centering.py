@@ -1,4 +1,4 @@
-"""Columns far from 0 are learned as if their mean were 0: the same by every door, and told in original units."""
+"""Columns far from 0 are centered, with the same bits in all integrations and weights in original units."""
 
 import pickle
 
@@ -92,7 +92,7 @@ def play(X, y, eta, far=2.0):
 @pytest.mark.parametrize(
     ("far", "shift", "centred"), [(2.0, 0.0, [0, 2, 3]), (0.5, 0.0, [0, 2, 3]), (0.5, 2.0, [0, 1, 2, 3])], ids=str
 )
-def test_centring_does_what_a_slow_loop_does(far, shift, centred):
+def test_centering_matches_a_slow_loop(far, shift, centred):
     """Also where rows are known to come in random order: then a mean of half the largest distance is enough."""
     X, y = rows()
     X[:, 1] += shift  # of a standard deviation of 1
@@ -112,7 +112,7 @@ def fit_of(scores, y):
 
 
 @pytest.mark.parametrize("offset", [0.0, 10.0, 100.0, 1000.0])
-def test_offsets_do_not_matter(offset):
+def test_column_offsets_do_not_hurt_accuracy(offset):
     """R^2 of the second half was .998, .60, -.01, -.02."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1200, 3))
@@ -120,7 +120,7 @@ def test_offsets_do_not_matter(offset):
     assert fit_of(fiol.Learner(SQUARED, compiled=False).learn(X + offset, y), y) > 0.995
 
 
-def test_sensors_are_learned_as_if_standardised():
+def test_sensor_columns_are_learned_as_if_standardized():
     rng = np.random.default_rng(1)
     Z = rng.standard_normal((1200, 4))
     y = Z @ [1.0, -0.5, 0.7, 0.3] + 0.1 * rng.standard_normal(1200)
@@ -130,7 +130,7 @@ def test_sensors_are_learned_as_if_standardised():
     assert abs(one - other) < 0.01
 
 
-def test_who_is_not_centred():
+def test_models_and_columns_that_are_not_centered():
     X, y = rows()
     off = fiol.ScaleFree(centred=0)
     for learner in (
@@ -152,7 +152,7 @@ def test_who_is_not_centred():
 
 
 @pytest.mark.parametrize("name", UPDATES)
-def test_the_same_bits_however_rows_come(name, tmp_path):
+def test_centered_learner_has_the_same_bits_for_any_chunking(name, tmp_path):
     X, y = rows()
     y = targets(UPDATES[name][0], y)
     whole, parts = made(name), made(name)
@@ -184,7 +184,7 @@ def test_the_same_bits_however_rows_come(name, tmp_path):
     np.testing.assert_array_equal(snapshot.scores(X), whole.scores(X))
 
 
-def test_named_hashed_and_single_rows():
+def test_centered_named_hashed_and_single_rows_agree():
     X, y = rows()
     numbered, named, single = (fiol.Learner(SQUARED, compiled=False) for _ in range(3))
     scores = numbered.learn(X, y)
@@ -200,7 +200,7 @@ def test_named_hashed_and_single_rows():
     np.testing.assert_allclose(named.score_named(row), X[-1] @ numbered.weights + numbered.intercept, rtol=1e-9)
 
 
-def test_compiled_rows_and_events():
+def test_compiled_centered_rows_and_events_agree():
     X, y = rows()
     for update in (SQUARED, fiol.Stacked(fiol.Squared())):  # which others compile as well
         plain, chunked, events = (fiol.Learner(update, compiled=c) for c in (False, True, True))
@@ -214,7 +214,7 @@ def test_compiled_rows_and_events():
         assert events.score_one(index, X[0] + 0.5) == chunked.scores(X[:1] + 0.5)[0]
 
 
-def test_rows_in_any_order():
+def test_centered_rows_in_any_order():
     X, y = rows()
     order = np.random.default_rng(0).permutation(len(y))[:70]
     given, taken = fiol.Learner(SQUARED, compiled=False), fiol.Learner(SQUARED, compiled=False)
@@ -223,7 +223,7 @@ def test_rows_in_any_order():
     assert_same(told(given), told(taken))
 
 
-def test_bounded_memory():
+def test_centered_learner_with_bounded_memory():
     X, y = rows()
     learner = fiol.Learner(fiol.FIOL(fiol.Squared(), fiol.L1(0.3)), max_features=5, compiled=False)
     learner.learn(X, y)
@@ -236,7 +236,7 @@ def test_bounded_memory():
     learner.learn(np.hstack([X, X[:, :1] + 1.0])[:, [0, 1, 2, 3, 5]], y)
 
 
-def test_estimators_and_river(monkeypatch):
+def test_centered_estimators_and_river_match_learner(monkeypatch):
     from sklearn.metrics import r2_score
 
     from fiol.river import FIOLRegressor
@@ -257,7 +257,7 @@ def test_estimators_and_river(monkeypatch):
 
 
 @pytest.mark.parametrize("update", [SQUARED, fiol.Stacked(fiol.Squared())], ids=["one", "ensemble"])
-def test_copies_of_engines_have_means_of_their_own(update):
+def test_engine_copies_own_their_means(update):
     rng = np.random.default_rng(0)
     learner = fiol.Learner(update, compiled=False)
     learner.learn(rng.standard_normal((40, 3)) + 50.0, np.zeros(40))
@@ -277,8 +277,8 @@ def hours(n=60, seed=0):
 
 
 @pytest.mark.parametrize("kind", ["classes", "numbers", "single", "one against the rest"])
-def test_fit_centres_more_where_it_shuffles(kind, monkeypatch):
-    """Means of rows in random order do not move; those of a stream may."""
+def test_fit_centers_more_columns_when_it_shuffles(kind, monkeypatch):
+    """Means are stationary for rows in random order and may drift in a stream."""
     interpret(monkeypatch)
     X, y = hours()
     options = {"max_iter": 1, "random_state": 0}
@@ -304,8 +304,8 @@ def test_fit_centres_more_where_it_shuffles(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("update", [SQUARED, fiol.Stacked(fiol.Squared())], ids=["one", "ensemble"])
-def test_a_model_remembers_that_rows_come_in_random_order(update, tmp_path):
-    """Until it is decided which features are centred, and by every door: the same bits."""
+def test_model_remembers_random_row_order_until_centering_is_decided(update, tmp_path):
+    """Until centering is decided, with the same bits in all integrations."""
     X, y = hours()
     new = fiol.Learner(update, compiled=False)
     new.engine.expect_random_order()
@@ -330,7 +330,7 @@ def test_a_model_remembers_that_rows_come_in_random_order(update, tmp_path):
 
 
 @pytest.mark.parametrize("streams", [0, 1, 2])
-def test_merged_models_with_a_stream_among_them_centre_as_streams_do(streams):
+def test_merge_with_a_stream_centers_as_a_stream(streams):
     X, y = hours()
     parts = [fiol.Learner(SQUARED, compiled=False) for _ in range(2)]
     for k, part in enumerate(parts):
@@ -343,7 +343,7 @@ def test_merged_models_with_a_stream_among_them_centre_as_streams_do(streams):
     assert whole.engine.centering.features.tolist() == ([] if streams else [0, 1])
 
 
-def test_rows_that_came_before_were_a_stream():
+def test_earlier_rows_count_as_a_stream():
     X, y = hours()
     learner = fiol.Learner(SQUARED, compiled=False)
     learner.learn(X[:1], y[:1])
@@ -352,7 +352,7 @@ def test_rows_that_came_before_were_a_stream():
     assert learner.engine.centering.idle
 
 
-def test_a_model_without_means_has_none_in_random_order_either():
+def test_uncentered_model_stays_uncentered_in_random_order():
     learner = fiol.Learner(SQUARED, intercept=False, compiled=False)
     learner.engine.expect_random_order()
     assert learner.engine.centering is None
@@ -362,8 +362,8 @@ def test_a_model_without_means_has_none_in_random_order_either():
 
 
 @pytest.mark.parametrize("name", ["squared", "elastic net, averaged", "softmax", "ensemble"])
-def test_merged_learners_predict_the_mean(name):
-    """Whatever is centred where, in the first rows or later: means of linear models are linear."""
+def test_merged_centered_learners_predict_the_mean(name):
+    """Also if the learners center different features, in the first rows or later."""
     X, y = rows(120)
     y = targets(UPDATES[name][0], y)
     more = {"classes": [0, 1, 2]} if name == "softmax" else {}
@@ -388,7 +388,7 @@ def test_merged_learners_predict_the_mean(name):
         assert_same(told(alone), told(parts[0]))
 
 
-def test_learners_with_few_rows_each_decide_when_merged():
+def test_centering_of_short_shards_is_decided_by_the_merge():
     X, y = rows()
     parts = [fiol.Learner(SQUARED, compiled=False) for _ in range(3)]
     for k, part in enumerate(parts):
@@ -402,7 +402,7 @@ def test_learners_with_few_rows_each_decide_when_merged():
 # --- ledgers, files, faults -------------------------------------------------------------------
 
 
-def test_a_ledger_rides_along_and_compares():
+def test_ledger_of_a_centered_learner():
     from fiol.regret import Ledger, best_in_hindsight
 
     X, y = rows()
@@ -418,7 +418,7 @@ def test_a_ledger_rides_along_and_compares():
     np.testing.assert_allclose(ledger.records.comparator[-1], best.value, rtol=1e-6)
 
 
-def test_an_error_takes_the_means_back():
+def test_failed_learn_restores_the_means():
     class Picky(fiol.Loss):
         def value(self, z, y):
             return 0.5 * (z - y) ** 2
@@ -441,7 +441,7 @@ def test_an_error_takes_the_means_back():
         np.testing.assert_array_equal(found, one)
 
 
-def test_files_from_before_are_not_centred():
+def test_old_files_are_not_centered():
     said = component_json.to_json(fiol.ScaleFree())
     del said["fields"]["centred"]
     assert component_json.from_json(said) == fiol.ScaleFree(centred=0)
@@ -461,7 +461,7 @@ def test_files_from_before_are_not_centred():
     ],
     ids=str,
 )
-def test_arrays_that_do_not_fit_are_refused(change):
+def test_restoring_mismatched_mean_arrays_raises(change):
     X, y = rows()
     learner = fiol.Learner(SQUARED, compiled=False)
     learner.learn(X, y)
@@ -473,7 +473,7 @@ def test_arrays_that_do_not_fit_are_refused(change):
     assert WINDOW == 32
 
 
-def test_a_member_alone_keeps_the_means():
+def test_member_of_a_centered_ensemble_keeps_the_means():
     X, y = rows()
     steps = [fiol.ScaleFree(fiol.AdaGrad(1.0)), fiol.ScaleFree(fiol.AdaGrad(3.0))]
     both = fiol.Learner(fiol.Ensemble([SQUARED.replace(step_size=step) for step in steps]), compiled=False)
@@ -487,7 +487,7 @@ def test_a_member_alone_keeps_the_means():
         assert (model.learn(X, y) == single.copy().learn(X, y)).all()
 
 
-def test_a_member_of_an_ensemble_that_is_not_centred_goes_on_with_rows_as_they_are():
+def test_member_of_an_uncentered_ensemble_learns_raw_rows():
     X, y = rows()
     steps = [fiol.AdaGrad(1.0), fiol.ScaleFree(fiol.AdaGrad(3.0))]
     both = fiol.Learner(fiol.Ensemble([SQUARED.replace(step_size=step) for step in steps]), compiled=False)
