@@ -14,7 +14,7 @@ from fiol.components.component import Component
 SOURCE = Path(fiol.__file__).parent
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
 #: Names that several modules may define: one meaning each. An experiment is a program with parts of its own.
-SHARED = {"__all__", "Self", "KIND", "FIOLClassifier", "FIOLRegressor"}
+SHARED = {"__all__", "Self", "KIND", "read", "FIOLClassifier", "FIOLRegressor"}
 
 IMPORT = """
 import sys, fiol
@@ -37,7 +37,7 @@ except ValueError:
 def test_import_loads_no_compiler(script):
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert {"fiol", "numpy"} <= loaded
+    assert {"fiol", "numpy"} <= loaded if script is not IMPORT else loaded & {"fiol", "numpy"} == {"fiol"}
     assert not loaded & {"numba", "llvmlite", "scipy", "matplotlib"}
 
 

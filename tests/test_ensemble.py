@@ -1,5 +1,6 @@
 """Ensembles in a learner: members as if alone, one linear model, and the guarantees of learners."""
 
+import json
 import pickle
 from itertools import pairwise
 
@@ -28,6 +29,8 @@ from fiol import (
 from fiol.compiler.compiled import interpreted
 from fiol.engine.ensemble.newton_stack import stack_rows
 from fiol.engine.ensemble.stack_state import combined_weights, new_stack_state
+from fiol.exports.json_model import model_from_json
+from fiol.integrations.classifier import FIOLClassifier
 
 STEPS = [ScaleFree(Curvature()), ScaleFree(AdaGrad(30.0)), ScaleFree(AdaGrad(1.0)), ScaleFree(Constant(10.0))]
 
@@ -323,3 +326,11 @@ def test_ensemble_single_events_have_the_bits_of_chunks(loss, dtype):
 def test_progressive_loss_of_a_single_update_is_refused():
     with pytest.raises(TypeError, match="only an ensemble stores its progressive loss"):
         _ = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False).progressive_loss
+
+
+def test_json_of_a_compiled_ensemble_is_read_without_the_compiler():
+    """Compiled code and the interpreter may differ in the last digits of combined weights."""
+    X = np.random.default_rng(0).standard_normal((300, 5))
+    model = FIOLClassifier(max_iter=2, tol=None, random_state=0).fit(X, X[:, 0] > 0)
+    loaded = model_from_json(json.loads(model.to_json()), compiled=False)
+    np.testing.assert_allclose(loaded.decision_function(X), model.decision_function(X), rtol=1e-9)

@@ -12,7 +12,20 @@ from click.testing import CliRunner
 from scipy import sparse
 
 import fiol
-from fiol import FIOL, L1, Constant, Hinge, Learner, Logistic, OneVsRest, Softmax, Squared, Stacked
+from fiol import (
+    FIOL,
+    L1,
+    Constant,
+    Curvature,
+    Hinge,
+    Learner,
+    Logistic,
+    OneVsRest,
+    ScaleFree,
+    Softmax,
+    Squared,
+    Stacked,
+)
 from fiol.cli import main
 from fiol.persistence.model_file import ModelFileError
 
@@ -269,16 +282,27 @@ def test_ensemble_repr_shows_members_and_important_features():
     assert all(name in text for name in model.importances())
 
 
+def test_importances_are_hardly_changed_by_extreme_values():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    X[:, 3] = rng.standard_t(1.5, 2000)
+    y = X[:, :3] @ [1.0, 0.5, 0.25] + 0.01 * X[:, 3] + 0.1 * rng.normal(size=2000)
+    for model in (learner(Stacked(Squared())), learner(FIOL(Squared(), step_size=ScaleFree(Curvature())))):
+        model.learn(X, y)
+        assert list(model.importances()) == list(model.importances(X=X)) == [0, 1, 2, 3]
+        assert np.argsort(-np.abs(model.weights) * model.core.scales()).tolist() != [0, 1, 2, 3]
+
+
 def test_importances_are_weights_times_scales():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 3)) * [1.0, 1000.0, 0.01] + [0.0, 5000.0, 0.0]
+    X = rng.normal(size=(300, 3)) * [1.0, 1000.0, 0.01] + [0.0, 5000.0, 0.0]
     y = X @ [1.0, 0.002, 0.0]
     for model in (learner(Stacked(Squared())), learner(FIOL(Squared()))):
         model.learn(X, y)
         deviations = dict(enumerate(X.std(axis=0) * model.weights))
         assert model.importances(X=X) == pytest.approx(deviations)
         assert list(model.importances(2, X=X)) == [1, 0]
-        assert list(model.importances(2)) == [1, 0]  # by the largest distances from the means
+        assert list(model.importances(2)) == [1, 0]  # by root mean squares of distances from the means
     plain = learner(FIOL(Squared(), step_size=Constant(0.1)), intercept=False)
     plain.learn([{"a": 1.0, "b": -2.0}], [1.0])
     assert plain.importances() == dict(zip(plain.names, plain.weights, strict=True))

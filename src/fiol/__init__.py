@@ -8,139 +8,38 @@ neither loss nor regularizer (Song, Liu, Liu, Jiang, Zhang, "Fully Implicit Onli
 array([0.        , 1.34146341])
 """
 
-from fiol import checks
-from fiol.algorithms.anchors import AllIterates, Anchor, LastIterate, Origin
-from fiol.algorithms.ensemble import Ensemble
-from fiol.algorithms.grid import tuned
-from fiol.algorithms.loss_steps import ImplicitLoss, ImportanceAware, LinearizedLoss, LossStep, Truncated
-from fiol.algorithms.regularizer_steps import (
-    IgnoredRegularizer,
-    ImplicitRegularizer,
-    LinearizedRegularizer,
-    RegularizerOnce,
-)
-from fiol.algorithms.update import Update
-from fiol.components.combiners import Bayes, BestMember, NewtonStack, Stack
-from fiol.components.geometries import (
-    DiagonalMetric,
-    Entropy,
-    Euclidean,
-    Geometry,
-    Mahalanobis,
-    Separable,
-    SignedEntropy,
-    Simplex,
-)
-from fiol.components.joint_losses import CrammerSinger, JointLoss, Softmax
-from fiol.components.losses import (
-    Absolute,
-    Binary,
-    EpsilonInsensitive,
-    Exponential,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    Poisson,
-    Quantile,
-    Squared,
-    SquaredEpsilonInsensitive,
-    SquaredHinge,
-)
-from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
-from fiol.components.solvers import (
-    Bisection,
-    ClosedForm,
-    MedianOfMedians,
-    Newton,
-    Partition,
-    RandomPivot,
-    Solver,
-    Sorting,
-)
-from fiol.components.step_sizes import (
-    AdaGrad,
-    Adaptive,
-    Anytime,
-    CoinBetting,
-    Constant,
-    Curvature,
-    FixedHorizon,
-    Inverse,
-    Normalized,
-    Polynomial,
-    ScaleFree,
-    Schedule,
-    StepSize,
-)
-from fiol.exports.formats import register_formats as _register_exports
-from fiol.features.chunk import Chunk
-from fiol.features.containers import to_chunk
-from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import Column, TableEncoding
-from fiol.learner import Learner
-from fiol.models.one_vs_rest import OneVsRest
-from fiol.persistence.model import load
-from fiol.persistence.model import register_kind as _register
-from fiol.presets import (
-    COMID,
-    FIOL,
-    IOL,
-    ISGD,
-    PA,
-    PA1,
-    PA2,
-    RDA,
-    SGD,
-    Coin,
-    FTRLProximal,
-    ImplicitCoin,
-    ImplicitFTRL,
-    Stacked,
-)
-from fiol.step import Step, solve_step
+import sysconfig as _sysconfig
+import typing as _typing
+
+if _sysconfig.get_config_var("Py_GIL_DISABLED"):
+    raise ImportError(
+        "fiol does not run on a free-threaded build of Python: threads share its models with the help of the "
+        "interpreter's lock. Use a build with that lock, such as python3.13 instead of python3.13t"
+    )
+
+if _typing.TYPE_CHECKING:
+    from fiol.public import *  # noqa: F403
 
 __version__ = "0.1.0"
 
-#: Names that need scikit-learn, or that few need, and are loaded when asked for.
-_OPTIONAL = {
-    "FIOLClassifier": "integrations.classifier",
-    "FIOLRegressor": "integrations.regressor",
-    "PassiveAggressiveClassifier": "integrations.passive_aggressive",
-    "PassiveAggressiveRegressor": "integrations.passive_aggressive",
-    "load_json": "exports.json_model",
-}
-
-
-#: The classes behind files of estimators, by kind.
-_IN_FILES = {
-    "classifier": "FIOLClassifier",
-    "regressor": "FIOLRegressor",
-    "passive-aggressive-classifier": "PassiveAggressiveClassifier",
-    "passive-aggressive-regressor": "PassiveAggressiveRegressor",
-}
-
 
 def __getattr__(name: str) -> object:
-    if name not in _OPTIONAL:
-        raise AttributeError(f"module 'fiol' has no attribute {name!r}")
+    """Load a public name, or a module of the package, when it is first used: `fiol --version` needs none of them."""
     from importlib import import_module
+    from importlib.util import find_spec
 
-    return getattr(import_module(f"fiol.{_OPTIONAL[name]}"), name)
+    if name in __all__:
+        found: object = import_module("fiol.public").get(name)
+    elif name.startswith("_") or find_spec(f"fiol.{name}") is None:
+        raise AttributeError(f"module 'fiol' has no attribute {name!r}")
+    else:
+        found = import_module(f"fiol.{name}")
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_OPTIONAL})
-
-
-def _register_estimators() -> None:
-    """Let `load` open files of estimators, whose classes are loaded then."""
-    for kind, name in _IN_FILES.items():
-        _register(kind, lambda *parts, name=name: __getattr__(name).from_parts(*parts))  # type: ignore
-
-
-_register_estimators()
-_register_exports()
+    return sorted({*globals(), *__all__})
 
 
 __all__ = [
@@ -236,6 +135,7 @@ __all__ = [
     "Step",
     "StepSize",
     "TableEncoding",
+    "TrainedModel",
     "Truncated",
     "Unregularized",
     "Update",
@@ -243,7 +143,9 @@ __all__ = [
     "load",
     "load_json",
     "non_negative",
+    "read",
     "solve_step",
     "to_chunk",
+    "train",
     "tuned",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 #: The function of every export format; `fiol.exports.formats` registers them, so that models need not import exports.
@@ -12,6 +13,13 @@ EXPORTERS: dict[str, Callable[..., Any]] = {}
 def register_exporter(name: str, export: Callable[..., Any]) -> None:
     """Let models be exported to the format `name` by `export(model, **options)`."""
     EXPORTERS[name] = export
+
+
+def exporter(name: str) -> Callable[..., Any]:
+    """Return the function of an export format; a model may have been unpickled, with nothing else of fiol loaded."""
+    if name not in EXPORTERS:
+        import_module("fiol.exports.formats").register_formats()
+    return EXPORTERS[name]
 
 
 class Exportable:
@@ -39,7 +47,7 @@ class Exportable:
         FROM "people"
         <BLANKLINE>
         """
-        return EXPORTERS["sql"](self, table=table, column=column, dialect=dialect)
+        return exporter("sql")(self, table=table, column=column, dialect=dialect)
 
     def to_python(self) -> str:
         """Return the source of a module, which needs no library: `score(row)`, `label`, `probability`, `prediction`.
@@ -52,7 +60,7 @@ class Exportable:
         >>> abs(module["prediction"]({"age": 3.0}) - model.predict_named({"age": 3.0})) < 1e-15
         True
         """
-        return EXPORTERS["python"](self)
+        return exporter("python")(self)
 
     def to_json(self, state: bool = True) -> str:
         """Return the model as JSON text, which `fiol.load_json` reads from a file.
@@ -67,7 +75,7 @@ class Exportable:
         >>> json.loads(model.to_json(state=False))["weights"] == [["age", model.weights[0]]]
         True
         """
-        return EXPORTERS["json"](self, state=state)
+        return exporter("json")(self, state=state)
 
     def to_onnx(self, dtype: Any = "float64") -> Any:
         """Return an `onnx.ModelProto`, which takes a matrix `X` with a column per feature; needs `fiol[onnx]`.
@@ -82,7 +90,7 @@ class Exportable:
         >>> [output.name for output in model.to_onnx().graph.output]
         ['label', 'probability', 'score']
         """
-        return EXPORTERS["onnx"](self, dtype=dtype)
+        return exporter("onnx")(self, dtype=dtype)
 
     def to_sklearn(self) -> Any:
         """Return a fitted estimator of scikit-learn, or a pipeline that ends with one; needs `fiol[sklearn]`.
@@ -93,4 +101,4 @@ class Exportable:
         >>> model.to_sklearn().predict([[2.0, 1.0]])
         array([-1.])
         """
-        return EXPORTERS["sklearn"](self)
+        return exporter("sklearn")(self)

@@ -19,7 +19,7 @@ SHOWN = 8
 def by_importance(
     names: Sequence[str | int] | None, weights: Floats, scales: Floats, most: int | None = None
 ) -> dict[str | int, float]:
-    """Return weight times scale of features whose weight is not 0, by name or number, the largest in size first.
+    """Return weight times typical size of features whose weight is not 0, by name or number, the largest in size first.
 
     For weights [class, feature], the weight is the root mean square over classes. `most` limits the number of features.
 
@@ -38,6 +38,21 @@ def deviations(means: Floats, mean_squares: Floats) -> Floats:
     array([0., 2.])
     """
     return np.sqrt(np.maximum(mean_squares - means * means, 0.0))
+
+
+def typical_sizes(largest: Floats, curvature: Floats) -> Floats:
+    """Return the typical size of values of every feature, from its largest value and the curvature along its weight.
+
+    The curvature is a sum of c x^2 over rows, so that its root is proportional to a root mean square. The common factor
+    is chosen so that no size is beyond the largest value.
+
+    >>> typical_sizes(np.array([1.0, 50.0]), np.array([400.0, 100.0]))  # the second has one extreme value
+    array([1. , 0.5])
+    """
+    roots = np.sqrt(np.maximum(curvature, 0.0))
+    seen = (largest > 0.0) & np.isfinite(roots)
+    ratio = np.divide(roots, largest, out=np.zeros(len(largest)), where=seen)
+    return largest * ratio / max(ratio.max(initial=0.0), np.finfo(float).tiny)
 
 
 def brief_part(part: Any) -> str:
@@ -80,7 +95,7 @@ class Summary(NamedTuple):
         >>> print(Summary("Learner", {"rounds": 3}, [], {"age": -0.25}).text())
         Learner
           rounds:  3
-        features that matter most, weight times scale
+        features that matter most, weight times typical size
           age  -0.25
         """
         lines = [self.title, *columns([(f"{name}:", shown(value)) for name, value in self.facts.items()], "<")]
@@ -88,7 +103,7 @@ class Summary(NamedTuple):
             lines.append("members: progressive loss, weight of the score, rounds in SIMD lanes or alone")
             lines += columns([(brief_member(member.update), *figures(member)) for member in self.members])
         if self.top:
-            lines.append("features that matter most, weight times scale")
+            lines.append("features that matter most, weight times typical size")
             lines += columns([(str(name), f"{value:.4g}") for name, value in self.top.items()])
         return "\n".join(lines)
 
@@ -106,7 +121,7 @@ class Summary(NamedTuple):
             )
         if self.top:
             top = [(str(name), f"{value:.4g}") for name, value in self.top.items()]
-            tables.append(html_table("Features that matter most: weight times scale", top))
+            tables.append(html_table("Features that matter most: weight times typical size", top))
         return "".join(tables)
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from fiol.components.joint_losses import JointLoss
 from fiol.features.chunk import Chunk, loops
 from fiol.features.containers import to_chunk
-from fiol.integrations.parameters import CLASSIFICATION, JOINT, PENALTIES, REGRESSION, make_update
+from fiol.integrations.parameters import make_update
 from fiol.learner import Learner
+from fiol.names import loss_named, penalty_named
 from fiol.persistence.model import load
 
 #: What is compiled unless something else is asked for.
@@ -30,17 +31,12 @@ def combinations(
     >>> [name for name, _ in combinations(["softmax"], ["l1", "l2"])]  # its steps know ridges only
     ['softmax, l2']
     """
-    known = {**REGRESSION, **CLASSIFICATION, **JOINT}
     if models and not losses and not penalties:
         return [(path, lambda path=path: load(Path(path))) for path in models]  # type: ignore[misc]
     chosen: list[tuple[str, Callable[[], Any]]] = []
     for loss in losses or USUAL_LOSSES:
-        if loss not in known:
-            raise ValueError(f"there is no loss {loss!r}: choose from {', '.join(known)}")
         for penalty in penalties or USUAL_PENALTIES:
-            if penalty not in ("none", *PENALTIES):
-                raise ValueError(f"there is no penalty {penalty!r}: choose from none, {', '.join(PENALTIES)}")
-            update = make_update(known[loss], None if penalty == "none" else penalty)  # type: ignore[arg-type]
+            update = make_update(loss_named(loss), penalty_named(penalty))  # type: ignore[arg-type]
             try:
                 Learner(update, compiled=False)
             except TypeError:  # the two do not go together

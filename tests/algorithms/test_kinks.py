@@ -145,7 +145,7 @@ def test_kinked_losses_pass_rivers_shuffle_check(kind, monkeypatch):
     from river.checks.common import check_shuffle_features_no_impact
 
     from fiol import river
-    from fiol.integrations.parameters import CLASSIFICATION, JOINT, REGRESSION
+    from fiol.names import CLASSIFICATION, JOINT, REGRESSION
 
     interpret(monkeypatch)
     rows = [({"a": 0.7, "b": 3.0, "c": 0.1}, 1.0), ({"a": 1.0, "b": -1.0, "c": 0.5}, 3.0)]

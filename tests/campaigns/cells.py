@@ -25,8 +25,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.campaigns import lines as plain_lines
 
+from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.readers import csv as csv_reader
 from fiol.readers import json_lines
+from fiol.readers.loops.codes import MISSING_WORDS
 from fiol.readers.reading import guess
 
 #: Good lines; the first ones say what columns hold.
@@ -96,7 +98,8 @@ def csv_row(fields):
     """Features and target of the fields of a line."""
     if len(fields) != 5:
         raise RefusedError
-    n, c, d, t, y = (None if field in csv_reader.missing_words() else field for field in fields)
+    n, c, d, t, y = (None if field in ("", *MISSING_WORDS) else field for field in fields)
+    n, d, t = (None if cell is None or cell.strip().lower() in MISSING_MARKERS else cell for cell in (n, d, t))
     entries = []
     if n is None:
         entries += [("n is missing", 1.0)]

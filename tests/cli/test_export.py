@@ -3,6 +3,8 @@
 import json
 import pickle
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import onnxruntime
@@ -157,3 +159,27 @@ def test_convert_keeps_target_weight_and_tag_or_refuses(tmp_path):
 def test_convert_to_unsupported_format_is_rejected():
     with pytest.raises(ValueError, match="must be one of svmlight"):
         Conversion(None, [], "arrow")
+
+
+@pytest.mark.parametrize("kind", ["FIOLClassifier", "FIOLRegressor", "PassiveAggressiveClassifier"])
+def test_estimators_are_exported_as_estimators(tmp_path, kind):
+    X = np.array([[1.0, 2.0], [-1.0, 0.5], [0.5, -2.0], [-2.0, 1.0]])
+    options = {} if kind.startswith("Passive") else {"step_size": 0.1}  # ensembles differ in the last digits compiled
+    model = getattr(fiol, kind)(max_iter=1, tol=None, random_state=0, **options).fit(X, [1, 0, 1, 0])
+    model.save(tmp_path / "m.fiol")
+    assert invoke("export", tmp_path / "m.fiol", "--to", "sql").output == model.to_sql()
+    invoke("export", tmp_path / "m.fiol", "-o", tmp_path / "m.json")
+    command = [sys.executable, "-m", "fiol", "import", tmp_path / "m.json", "-o", tmp_path / "again.fiol"]
+    subprocess.run(command, check=True, capture_output=True)  # a new process, which has loaded no estimator
+    again = fiol.load(tmp_path / "again.fiol")
+    assert type(again) is type(model)
+    assert again.coef_.tobytes() == model.coef_.tobytes()
+
+
+def test_unpickled_models_are_exported(tmp_path):
+    model = fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=2, compiled=False)
+    model.start_from([0.5, -2.0])
+    (tmp_path / "m.pickle").write_bytes(pickle.dumps(model))
+    script = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb')).to_sql())"
+    command = [sys.executable, "-c", script, tmp_path / "m.pickle"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() == model.to_sql().strip()

@@ -59,6 +59,11 @@ def predicted(model, path, option="--probabilities"):
     return np.array([[float(row[name]) for name in row if name != "tag"] for row in rows]).squeeze()
 
 
+def probabilities(model, X):
+    """Return the probability of the positive label."""
+    return model.predict_proba(X)[:, 1]
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -78,14 +83,19 @@ def test_one_row_frames_match_prediction_of_all_rows(table, tmp_path, options):
     learner = fiol.load(model)
     expected = predicted(model, path)
     for whole in (frame, frame.drop(columns="bought"), frame[frame.columns[::-1]], pl.from_pandas(frame)):
-        assert learner.predict(whole).tolist() == expected.tolist()
+        assert probabilities(learner, whole).tolist() == expected.tolist()
     rows = [frame.iloc[[k]] for k in range(ROWS)]
-    assert np.concatenate([learner.predict(row) for row in rows]).tolist() == expected.tolist()
+    assert np.concatenate([probabilities(learner, row) for row in rows]).tolist() == expected.tolist()
     objects = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    assert np.concatenate([learner.predict(pd.DataFrame([row])) for row in objects]).tolist() == expected.tolist()
+    assert (
+        np.concatenate([probabilities(learner, pd.DataFrame([row])) for row in objects]).tolist() == expected.tolist()
+    )
     assert np.concatenate([learner.scores(row) for row in rows]).tolist() == predicted(model, path, "--scores").tolist()
-    for again in (learner.copy(), learner.snapshot(), pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)):
-        assert again.predict(rows[0]).tolist() == expected[:1].tolist()
+    for again in (learner.copy(), pickle.loads(pickle.dumps(learner)), copy.deepcopy(learner)):
+        assert probabilities(again, rows[0]).tolist() == expected[:1].tolist()
+    assert learner.snapshot().scores(rows[0]).tolist() == learner.scores(rows[0]).tolist()
+    labels = [row["label"] for row in csv.DictReader(io.StringIO(invoke("predict", model, path).output))]
+    assert learner.predict(frame).tolist() == learner.snapshot().predict(frame).tolist() == labels
 
 
 @pytest.mark.parametrize("options", [[], ["--pairs", "code,age"], ["--bits", "12"], ["--max-features", "500"]])
@@ -94,10 +104,11 @@ def test_dicts_are_predicted_as_rows_of_the_file(table, tmp_path, options):
     model = tmp_path / "table.fiol"
     invoke("train", path, "--target", "bought", *SINGLE, *options, "-o", model)
     learner, rows = fiol.load(model), frame.drop(columns="bought").to_dict("records")
-    expected = predicted(model, path).tolist()
-    assert learner.predict(rows).tolist() == expected
-    assert [learner.predict_named(row) for row in rows] == expected
-    assert [learner.snapshot().predict([row])[0] for row in rows[:3]] == expected[:3]
+    expected, scores = predicted(model, path).tolist(), predicted(model, path, "--scores").tolist()
+    assert probabilities(learner, rows).tolist() == expected
+    assert [learner.score_named(row) for row in rows] == learner.scores(rows).tolist() == scores
+    assert [learner.predict_named(row) for row in rows] == learner.predict(rows).tolist()
+    assert [learner.snapshot().predict([row])[0] for row in rows[:3]] == learner.predict(frame).tolist()[:3]
 
 
 def test_one_row_frames_of_several_classes_match_prediction_of_all_rows(table, tmp_path):
@@ -109,7 +120,7 @@ def test_one_row_frames_of_several_classes_match_prediction_of_all_rows(table, t
     learner = fiol.load(model)
     expected = predicted(model, path)
     assert expected.shape == (ROWS, 3)
-    assert np.vstack([learner.predict(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
+    assert np.vstack([learner.predict_proba(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
@@ -128,8 +139,8 @@ def test_models_of_other_formats_predict_frames(table, tmp_path, ending):
     invoke("train", path, "--target", "bought", *SINGLE, "-o", model)
     learner = fiol.load(model)
     expected = predicted(model, path)
-    assert learner.predict(frame).tolist() == expected.tolist()
-    assert np.concatenate([learner.predict(frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
+    assert probabilities(learner, frame).tolist() == expected.tolist()
+    assert np.concatenate([probabilities(learner, frame.iloc[[k]]) for k in range(ROWS)]).tolist() == expected.tolist()
 
 
 def test_frames_with_other_columns_raise(table, tmp_path):
@@ -186,7 +197,7 @@ def test_json_export_keeps_the_encoding(table, tmp_path, state):
     assert "coding" not in told["model"]
     again = model_from_json(told, compiled=False)
     assert again.table_encoding == learner.table_encoding
-    np.testing.assert_allclose(again.predict(frame.iloc[[0]]), learner.predict(frame)[:1], rtol=1e-12)
+    np.testing.assert_allclose(again.predict(frame.iloc[[0]]), probabilities(learner, frame)[:1], rtol=1e-12)
 
 
 def test_reader_config_without_columns_is_unchanged(tmp_path):

@@ -22,7 +22,7 @@ from fiol.compiler.compiled import jit
 
 SOURCE = Path(fiol.__file__).parent
 #: The one folder that may use private names, and a file that is to be deleted.
-EXEMPT = "compiler/linking/", "compiler/python_objects.py"
+EXEMPT = ("compiler/linking/",)
 #: Modules of numba and llvmlite that may be imported; `numba` and `numba.extending` are documented.
 MODULES = {
     "llvmlite",

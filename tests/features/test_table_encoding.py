@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fiol
 from fiol.features.column_values import BadValueError
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
@@ -304,3 +305,12 @@ def test_times_of_day_become_fractions_and_hours():
         TableEncoding.infer(frames[1]).named_rows(pd.DataFrame({"at": ["13:45", "later"]}))
     with pytest.raises(BadValueError, match="must be a time of day, got 7"):
         TableEncoding.infer(frames[1]).named_rows(pd.DataFrame({"at": [7]}))
+
+
+@pytest.mark.parametrize("name", ["tocsr", "readinto", "shape", "columns", "tolist"])
+def test_frame_with_a_column_named_as_an_attribute_is_a_frame(name):
+    frame = pd.DataFrame({name: [1.0, 2.0, 3.0] * 5, "other": [0.5, 0.25, 1.0] * 5})
+    plain = frame.rename(columns={name: "plain"})
+    y = [-1, 1, 1] * 5
+    scores = fiol.Learner().learn(frame, y)
+    assert (scores == fiol.Learner().learn(plain, y)).all()

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from tests.interpreted import interpret
 
 import fiol
-from fiol import FIOLClassifier, FIOLRegressor
+from fiol import FIOLClassifier, FIOLRegressor, names
 from fiol.checks import check_geometry, check_loss
 from fiol.components import geometries, losses
 from fiol.components.scalars import sigmoid, softplus
@@ -107,9 +107,9 @@ def test_new_loss_passes_public_checks(loss, monkeypatch):
 def test_new_loss_has_a_name_in_estimators():
     module = ModuleType("with_two_more")
     module.__dict__.update(vars(losses), Lopsided=Lopsided, Sharp=Sharp)
-    found = parameters.by_name(module)
+    found = names.by_name(module)
     assert found["lopsided"] == Lopsided()
-    assert found.keys() - {"lopsided", "sharp"} == parameters.REGRESSION.keys() | parameters.CLASSIFICATION.keys()
+    assert found.keys() - {"lopsided", "sharp"} == names.REGRESSION.keys() | names.CLASSIFICATION.keys()
 
 
 def test_loss_names_match_other_libraries():
@@ -122,7 +122,7 @@ def test_loss_names_match_other_libraries():
         "squared_epsilon_insensitive": fiol.SquaredEpsilonInsensitive(),
         "poisson": fiol.Poisson(),
     }
-    assert for_numbers == parameters.REGRESSION
+    assert for_numbers == names.REGRESSION
     for_classes = {
         "log_loss": fiol.Logistic(),
         "hinge": fiol.Hinge(),
@@ -130,15 +130,15 @@ def test_loss_names_match_other_libraries():
         "exponential": fiol.Exponential(),
     }
     del for_numbers["poisson"]
-    assert for_classes | for_numbers == parameters.CLASSIFICATION
-    assert parameters.JOINT == {"softmax": fiol.Softmax(), "crammer_singer": fiol.CrammerSinger()}
+    assert for_classes | for_numbers == names.CLASSIFICATION
+    assert names.JOINT == {"softmax": fiol.Softmax(), "crammer_singer": fiol.CrammerSinger()}
     assert parameters.GEOMETRIES == {
         "euclidean": fiol.Euclidean(),
         "entropy": fiol.Entropy(),
         "signed_entropy": fiol.SignedEntropy(),
         "simplex": fiol.Simplex(),
     }
-    assert all(name not in parameters.by_name(geometries) for name in ("", "mahalanobis"))
+    assert all(name not in names.by_name(geometries) for name in ("", "mahalanobis"))
 
 
 def test_new_loss_exports_to_onnx():

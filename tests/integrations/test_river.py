@@ -344,7 +344,7 @@ def test_river_error_in_a_frame_changes_nothing():
 def test_river_rejects_wrong_parameters():
     for parameters, message in [
         ({"loss": "log"}, "loss must be one of 'log_loss', .*, or a fiol.Loss; got 'log'"),
-        ({"penalty": "L1"}, "penalty must be one of 'l1', 'l2', 'elasticnet', or a fiol.Regularizer; got 'L1'"),
+        ({"penalty": "l3"}, "penalty must be one of 'l1', 'l2', 'elasticnet', or a fiol.Regularizer; got 'l3'"),
         ({"algorithm": "Adam"}, "algorithm must be one of 'FIOL', .*; got 'Adam'"),
         ({"step_size": "big"}, "step_size must be one of 'auto', .*, a number, or a fiol.StepSize; got 'big'"),
         ({"step_size": True}, "step_size must be one of"),

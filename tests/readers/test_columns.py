@@ -22,9 +22,8 @@ from fiol import FIOL, Learner, Logistic, OneVsRest, TableEncoding
 from fiol.features.hashing import Hashing
 from fiol.features.vocabulary import Vocabulary
 from fiol.readers import columns
-from fiol.readers.batch import BadLineError
+from fiol.readers.batch import BadLineError, SourceError
 from fiol.readers.reading import Reading, guess
-from fiol.readers.sources import SourceError
 
 
 def rows_of(batches, vocabulary=None):

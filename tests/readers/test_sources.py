@@ -14,9 +14,9 @@ import pyarrow
 import pytest
 
 from fiol.readers import sources as module
-from fiol.readers.batch import BadLineError
+from fiol.readers.batch import BadLineError, SourceError
 from fiol.readers.reading import Reading, guess
-from fiol.readers.sources import BLOCK_SIZE, SourceError, Sources
+from fiol.readers.sources import BLOCK_SIZE, Sources
 
 
 def text_of(blocks):

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, refuse_existing, whole_file
+from fiol.cli.data_options import data_options, print_skipped, take_data_options
+from fiol.cli.errors import handle_errors, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
 
 result_option = option_in("Result")
@@ -16,7 +16,7 @@ result_option = option_in("Result")
 
 @click.command("convert", cls=OptionSections)
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
-@reading_options
+@data_options
 @result_option("--to", "form", type=click.Choice(["svmlight", "vw"]),
          help="The format to write [default: by the ending of FILE].")  # fmt: skip
 @result_option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE",
@@ -26,7 +26,7 @@ result_option = option_in("Result")
 @result_option("--names", type=click.Path(dir_okay=False), metavar="NAMES",
          help="For svmlight: write the names of features as JSON text, one a line, from feature 1.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object about it.")
-@answering
+@handle_errors
 def convert_data(
     sources: tuple[str, ...],
     form: str | None,
@@ -51,6 +51,8 @@ def convert_data(
     from fiol.readers.converting import Conversion, format_to_write
     from fiol.readers.reading import guess
     from fiol.readers.sources import Sources
+    from fiol.workflow.files import atomic_write
+    from fiol.workflow.options import TrainOptions
 
     try:
         form = format_to_write(form, output)
@@ -64,16 +66,17 @@ def convert_data(
         if path is not None:
             refuse_existing(path, force)
     on_error = options["on_error"]
+    given = TrainOptions(**take_data_options(options))
     files = Sources(list(sources))
-    reading = guess(files, **given_reading(options))
+    reading = guess(files, **given.reading())
     if reading.kind.has_columns and reading.target is None:
         raise click.UsageError("name the column of the target by --target: otherwise it would become a feature")
     work = Conversion(reading, files, form, on_error, bits)
     work.run(output, overwrite=force)
     known = getattr(work.encoder, "names", None)
     if names is not None:
-        with whole_file(names) as file:
+        with atomic_write(names) as file:
             file.writelines(f"{json.dumps(name, ensure_ascii=False)}\n" for name in known or [])
-    tell_skipped(work)
+    print_skipped(work)
     facts = {"file": output, "from": reading.format, "to": form, "rows": work.rows, "skipped": work.skipped}
     click.echo(json.dumps(facts) if as_json else f"{output}: {work.rows:,} rows, {reading.format} to {form}")

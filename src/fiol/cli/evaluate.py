@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from fiol.cli.data import load_trained, tell_skipped
-from fiol.cli.outcome import answering, json_text, refuse_existing, tell_page, whole_file
+from fiol.cli.data_options import print_skipped
+from fiol.cli.errors import handle_errors, json_text, print_page, refuse_existing
 from fiol.cli.sections import typed_command
+from fiol.cli.terminal import echo
 
 #: What figures are called for people.
 TITLES = {
@@ -55,7 +56,7 @@ MOST_SHOWN = 12
     show_default=True,
     help="At bad lines, and rows without a target.",
 )
-@answering
+@handle_errors
 def evaluate(
     model: str,
     sources: tuple[str, ...],
@@ -77,58 +78,26 @@ def evaluate(
     fiol evaluate clicks.fiol more_clicks.csv --report clicks.html
     fiol evaluate clicks.fiol more_clicks.csv --json --plot clicks.svg
     """
-    import numpy as np
-
-    from fiol.training.evaluation import Evaluation
-    from fiol.training.run import rows_of_batch
+    from fiol.workflow.model import open_model, write_evaluation_page
 
     if plot is not None:
         refuse_existing(plot, force)
         load_pictures()  # better now than in ten minutes
     if report is not None:
         refuse_existing(report, force)
-    learner, reading, task = load_trained(model)
-    evaluation, missing = Evaluation(learner, task), 0
-    with reading.batches(list(sources), on_error=on_error) as reader:
-        for batch in reader:
-            rows, there = rows_of_batch(batch, task, skip_missing=on_error == "skip")
-            missing += int(np.count_nonzero(~there))
-            evaluation.add(learner.scores(rows.X)[there], rows.y[there], rows.weights[there])
-    if not evaluation.rows:
-        raise ValueError("there are no rows to compare")
+    evaluation, reader, missing = open_model(model).evaluation(list(sources), on_error=on_error)
     found = evaluation.results()
     if plot is not None:
         draw(evaluation, found, plot)
     if report is not None:
-        write_report(report, evaluation, sources, reader.skipped + missing)
-    tell_skipped(reader, missing)
+        write_evaluation_page(report, evaluation, sources, reader.skipped + missing, typed_command())
+    print_skipped(reader, missing)
     if as_json:
         click.echo(json_text({**found, "skipped": reader.skipped, "missing": missing}))
     else:
         for line in report_lines(found):
-            click.echo(line)
-    tell_page(report)
-
-
-def write_report(path: str, evaluation: Any, sources: tuple[str, ...], skipped: int) -> None:
-    """A page about a model and what its predictions are worth."""
-    from fiol.reports.run_page import RunOnPage
-    from fiol.training.metrics import Line
-
-    learner = evaluation.learner
-    page = RunOnPage(
-        learner,
-        evaluation.task,
-        evaluation,
-        evaluated_on=f"{evaluation.rows:,} rows of {', '.join(sources)}",
-        command=typed_command(),
-        data=", ".join(learner.meta.get("training", {}).get("asked", {}).get("data", [])) or "data that are not named",
-        windows=evaluation.windows.all,
-        history=[Line.from_json(line) for line in learner.meta.get("history", [])],
-        skipped=skipped,
-    )
-    with whole_file(path) as file:
-        file.write(page.html())
+            echo(line)
+    print_page(report)
 
 
 def report_lines(found: dict[str, Any]) -> list[str]:

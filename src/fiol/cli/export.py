@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fiol.cli.outcome import answering, refuse_existing, whole_file
+from fiol.cli.errors import handle_errors, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
 from fiol.exports.formats import EXPORT_FORMATS
 
@@ -40,7 +40,7 @@ fiol export clicks.fiol -o clicks_model.py
 @sql_option("--column", default="f{}", show_default=True, help="Names of the columns of numbered features.")
 @json_option("--no-state", "state", is_flag=True, flag_value=False, default=True,
              help="Leave out what learning continues from: for predicting alone, much smaller.")  # fmt: skip
-@answering
+@handle_errors
 def export_model(model: str, name: str | None, output: str | None, force: bool, signals: Any, **options: Any) -> None:
     """Write a model file in another format."""
     name = name or format_by_ending(output)
@@ -55,6 +55,7 @@ def export_model(model: str, name: str | None, output: str | None, force: bool, 
     if output is not None:
         refuse_existing(output, force)
     import fiol
+    from fiol.workflow.files import atomic_write
 
     data = found.file_data(fiol.load(model, compiled=False), **{option: options[option] for option in found.options})
     if isinstance(data, bytes):
@@ -63,7 +64,7 @@ def export_model(model: str, name: str | None, output: str | None, force: bool, 
         with file_for(output, force) as file:
             file.write(data)
     else:
-        with whole_file(output) as file:
+        with atomic_write(output) as file:
             file.write(data)
             file.flush()
 
@@ -82,7 +83,7 @@ def format_by_ending(path: str | None) -> str:
 @click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="MODEL", help="The model file.")
 @click.option("--force", is_flag=True, help="Replace MODEL if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object about it.")
-@answering
+@handle_errors
 def import_model(file: str, output: str, force: bool, as_json: bool, signals: Any) -> None:
     """Write a model file from JSON that `fiol export --to json` wrote.
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from fiol.cli.outcome import answering, json_text
+from fiol.cli.errors import handle_errors, json_text
+from fiol.cli.terminal import echo
 
 #: So many arrays of all weights are in memory at once, what they are made of included.
 COPIES_IN_MEMORY = 4
@@ -16,7 +17,7 @@ COPIES_IN_MEMORY = 4
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.option("--top", type=click.IntRange(0), default=20, show_default=True, help="So many features that matter most.")
 @click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
-@answering
+@handle_errors
 def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     """Show what is in MODEL: how it learned, from what, which features matter most, and its history.
 
@@ -24,16 +25,10 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     fiol inspect clicks.fiol
     fiol inspect clicks.fiol --top 100 --json
     """
-    import fiol
-    from fiol.learner import Learner
     from fiol.persistence.memory import check_memory
-    from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
+    from fiol.workflow.model import open_model
 
-    learner = fiol.load(model, compiled=False)
-    if not isinstance(learner, Learner):
-        raise ValueError(f"{model} holds a {type(learner).__name__}, not a learner")
-    check_checkpoint(learner.meta)
-    check_stored_labels(learner.meta, learner.update.loss)
+    learner = open_model(model, compiled=False)
     check_memory(
         COPIES_IN_MEMORY * 8.0 * learner.n_features, f"to look at the weights of {learner.n_features:,} features"
     )
@@ -42,19 +37,20 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
         click.echo(json_text({"model": model, **found}))
         return
     for line in fact_lines(found):
-        click.echo(line)
+        echo(line)
 
 
 def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     """Everything about a model, as plain JSON values."""
     from fiol.persistence.component_json import to_json
     from fiol.summary import brief_member
+    from fiol.training.column_summary import count_features
 
     training = learner.meta.get("training", {})
-    nonzeros, features = learner.n_nonzero, learner.n_features
+    nonzeros, features = count_nonzero(learner), learner.n_features
     members = [
         {"update": brief_member(member.update), "loss": member.loss, "share": float(share)}
-        for member, share in zip(learner.members, learner.mixing, strict=False)
+        for member, share in zip(getattr(learner, "members", ()), getattr(learner, "mixing", ()), strict=False)
     ]
     intercept = learner.intercept
     return {
@@ -65,7 +61,8 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
         "nonzeros": nonzeros,
         "zeros_share": 1.0 - nonzeros / features if features else None,
         "bits": learner.bits,
-        "labels": learner.meta.get("labels", learner.classes),
+        "labels": learner.labels,
+        "columns": count_features(training.get("columns", []), learner.names),
         "intercept": intercept.tolist() if hasattr(intercept, "tolist") else intercept,
         "members": members,
         "reading": learner.meta.get("reading"),
@@ -77,13 +74,20 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     }
 
 
+def count_nonzero(learner: Any) -> int:
+    """Return how many features have a weight other than 0."""
+    if hasattr(learner, "n_nonzero"):
+        return int(learner.n_nonzero)
+    return int((learner.weights != 0.0).any(axis=0).sum())
+
+
 def top_features(learner: Any, count: int) -> list[dict[str, Any]]:
     """The features that matter most, as `Learner.importances` has them: each with its weight, or one per class."""
     if not count:
         return []
     weights, names = learner.weights, learner.names
     places = {} if names is None else {name: k for k, name in enumerate(names)}
-    columns = learner.columns if names is None else None
+    columns = learner.core.space.columns if names is None else None
     found = []
     for name, matters in learner.importances(count).items():
         k = places.get(name, name)
@@ -108,12 +112,12 @@ def fact_lines(found: dict[str, Any]) -> list[str]:
         state = "finished" if training["finished"] else "a checkpoint: fiol train --resume goes on from it"
         passes = f"pass {training['pass']} of {training['regime']['passes']}"
         lines.append(f"{training['rows']:,} rows learned from, {passes}, {state}")
-    lines += reading_lines(found["reading"])
+    lines += reading_lines(found["reading"], found["columns"])
     if found["members"]:
         lines += ["", f"{'loss':>10}  {'share':>8}  member"]
         lines += [f"{m['loss']:10.6g}  {m['share']:8.3f}  {m['update']}" for m in found["members"]]
     if found["top"]:
-        lines += ["", f"{'matters':>10}  {'weight':>12}  feature (weight times scale is what matters)"]
+        lines += ["", f"{'matters':>10}  {'weight':>12}  feature (weight times typical size)"]
         for feature in found["top"]:
             weight = feature["weight"]
             text = f"{weight:12.6g}" if isinstance(weight, float) else " ".join(f"{w:.4g}" for w in weight)
@@ -127,17 +131,20 @@ def fact_lines(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def reading_lines(reading: dict[str, Any] | None) -> list[str]:
-    """How data are read: the format, and every column with what becomes of it."""
+def reading_lines(reading: dict[str, Any] | None, columns: list[dict[str, Any]]) -> list[str]:
+    """Return how data are read: the format, and every column with what becomes of it."""
     if reading is None:
-        return ["It does not say how data are read."]
+        return ["The file does not say how data are read."]
     from fiol.readers.reading import Reading
+    from fiol.training.column_summary import column_lines
 
     known = Reading.from_json(reading)
     named = {name: getattr(known, name) for name in ("target", "weight", "tag") if getattr(known, name) is not None}
     plain = {name: value for name, value in known.options.items() if isinstance(value, (str, bool, int, float))}
     more = "".join(f", {name} {value!r}" for name, value in {**named, **plain}.items())
     lines = [f"Data: {known.format}{more}"]
+    if columns:
+        lines += column_lines(columns)
     if known.coding is not None:
         lines += [f"  {column.describe()}" for column in known.coding.columns if column.name not in named.values()]
     lines += [f"  {' times '.join(pair)}" for pair in known.pairs]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
-from fiol.cli.data import load_trained, tell_skipped
-from fiol.cli.outcome import answering, refuse_existing, whole_file
+from fiol.cli.data_options import print_skipped
+from fiol.cli.errors import handle_errors, refuse_existing
+from fiol.cli.terminal import printable
 
 
 @click.command()
@@ -36,7 +38,7 @@ from fiol.cli.outcome import answering, refuse_existing, whole_file
     show_default=True,
     help="At bad lines.",
 )
-@answering
+@handle_errors
 def predict(
     model: str,
     sources: tuple[str, ...],
@@ -59,9 +61,14 @@ def predict(
     """
     if output is not None:
         refuse_existing(output, force)
-    learner, reading, task = load_trained(model)
-    prediction = Prediction(learner, task, [name for name, chosen in wanted.items() if chosen])
-    with reading.batches(list(sources), on_error=on_error) as reader, whole_file(output) as file:
+    from fiol.workflow.files import atomic_write
+    from fiol.workflow.model import open_model
+
+    found = open_model(model)
+    prediction = Prediction(found, [name for name, chosen in wanted.items() if chosen])
+    reading = found.reader(list(sources), on_error=on_error, needs_target=False)
+    with reading as reader, atomic_write(output) as file:
+        file = file if output is not None or not sys.stdout.isatty() else PrintableFile(file)
         header: list[str] | None = None
         tagged = False
         lines: Any = None
@@ -73,13 +80,13 @@ def predict(
                 if lines is not None:
                     lines.writerow(header)
             tags = [batch.tags or [""] * batch.rows] if tagged else []
-            rows = zip(*tags, *prediction.of(batch.X), strict=True)
+            rows = zip(*tags, *prediction.of(found.rows_of(batch.X)), strict=True)
             if lines is not None:
                 lines.writerows(rows)
             else:
                 file.writelines(json_lines(header, rows))
         file.flush()
-    tell_skipped(reader)
+    print_skipped(reader)
 
 
 def json_lines(header: list[str], rows: Iterator[Any]) -> Iterator[str]:
@@ -88,19 +95,35 @@ def json_lines(header: list[str], rows: Iterator[Any]) -> Iterator[str]:
         yield json.dumps(dict(zip(header, row, strict=True))) + "\n"
 
 
-class Prediction:
-    """Columns of predictions: what was asked for, or what says most about rows of this kind."""
+class PrintableFile:
+    """A terminal that shows control characters of labels and tags as escapes."""
 
-    def __init__(self, learner: Any, task: Any, wanted: list[str]) -> None:
-        self.learner, self.task = learner, task
-        self.has_probabilities = task.kind != "numbers" and learner.update.loss.link == "logit"
+    def __init__(self, file: Any) -> None:
+        self.file, self.flush = file, file.flush
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        return self.file.write(printable(text))  # type: ignore[no-any-return]
+
+    def writelines(self, lines: Iterator[str]) -> None:
+        """Write lines of text."""
+        self.file.writelines(map(printable, lines))
+
+
+class Prediction:
+    """Columns of predictions: those that are asked for, or label and probability."""
+
+    def __init__(self, model: Any, wanted: list[str]) -> None:
+        learner, task = model, model.task
+        self.learner, self.kind = learner, task.kind if learner.labels is None or task.labels is not None else "classes"
+        self.labels, self.has_probabilities = learner.labels, learner.has_probabilities
         if "probabilities" in wanted and not self.has_probabilities:
             raise click.UsageError("--probabilities needs a loss that has some: log_loss, exponential or softmax")
         if "uncertainty" in wanted and not learner.update.has_variance():
             brief = learner.update.brief()
             raise click.UsageError(f"--uncertainty needs Curvature steps, which this model has not: {brief}")
-        several = task.kind == "classes"
-        self.classes = list(learner.classes or []) if several else []
+        several = self.kind == "classes"
+        self.classes = self.labels if several else []
         #: The columns that go without being asked for: whether the label, and whether its own probability.
         self.usual = not wanted
         self.wanted = wanted or ["labels"]
@@ -110,8 +133,8 @@ class Prediction:
         """The header."""
         titles = []
         if "labels" in self.wanted:
-            titles.append("prediction" if self.task.kind == "numbers" else "label")
-        if self.usual and self.task.kind != "numbers":
+            titles.append("prediction" if self.kind == "numbers" else "label")
+        if self.usual and self.kind != "numbers":
             titles.append("probability" if self.has_probabilities else "score")
         if "probabilities" in self.wanted:
             titles += [f"probability of {label}" for label in self.classes] if several else ["probability"]
@@ -121,25 +144,22 @@ class Prediction:
 
     def of(self, X: Any) -> list[list[Any]]:
         """The columns for some rows, as lists."""
-        scores = self.learner.scores(X)
-        found: Any = self.learner.core.predictions(scores.copy())
+        scores, kind = self.learner.scores(X), self.kind
         columns: list[Any] = []
-        kind = self.task.kind
+        p = self.learner.probabilities_of(scores) if self.has_probabilities else None
         if kind == "numbers":
             if "labels" in self.wanted:
-                columns.append(found.tolist())
+                columns.append(self.learner.core.predictions(scores.copy()).tolist())
         else:
             best = (scores > 0.0).astype(int) if kind == "two classes" else scores.argmax(axis=1)
-            names = self.task.labels if kind == "two classes" else self.classes
             if "labels" in self.wanted:
-                columns.append([names[k] for k in best.tolist()])
+                columns.append([self.labels[k] for k in best.tolist()])
             if self.usual:
-                sure = found if self.has_probabilities else scores
-                if kind == "classes":
-                    sure = sure.max(axis=1)
-                columns.append(sure.tolist())
+                sure = scores if p is None else p if kind == "classes" else p[:, 1]
+                columns.append((sure.max(axis=1) if kind == "classes" else sure).tolist())
         if "probabilities" in self.wanted:
-            columns += found.T.tolist() if kind == "classes" else [found.tolist()]
+            assert p is not None
+            columns += p.T.tolist() if kind == "classes" else [p[:, 1].tolist()]
         if "scores" in self.wanted:
             columns += scores.T.tolist() if kind == "classes" else [scores.tolist()]
         if "uncertainty" in self.wanted:

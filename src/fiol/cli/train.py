@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import itertools
-import json
 import math
 import os
 from collections.abc import Iterator
@@ -13,39 +9,21 @@ from typing import Any
 
 import click
 
-from fiol.cli.data import given_reading, reading_options, tell_skipped
-from fiol.cli.outcome import answering, check_folder, json_text, refuse_existing, tell_page, whole_file
+from fiol.cli.data_options import data_options, print_skipped, take_data_options
+from fiol.cli.errors import check_folder, handle_errors, json_text, print_page, refuse_existing
+from fiol.cli.learning_options import learning_options
 from fiol.cli.sections import OptionSections, option_in, typed_command
-
-#: While all targets are the same, so many batches of rows are looked at for another one.
-BATCHES_FOR_TARGETS = 16
-#: What the model after the best pass is called while there may be a better one.
-BEST = ".best"
+from fiol.cli.terminal import echo
 
 learning, repeating, keeping = option_in("Learning"), option_in("Passes"), option_in("Model")
 
 
-@click.command(cls=OptionSections)
+@click.command("train", cls=OptionSections)
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
-@reading_options
+@data_options
+@learning_options(learning)
 @learning(
-    "--loss",
-    metavar="NAME",
-    help="log_loss, squared_error, softmax, hinge, quantile:0.9, ... [default: by the target].",
-)
-@learning(
-    "--penalty",
-    type=click.Choice(["none", "l1", "l2", "elasticnet"]),
-    default="none",
-    show_default=True,
-    help="On weights.",
-)
-@learning("--alpha", type=click.FloatRange(0.0), default=1e-4, show_default=True, help="The strength of the penalty.")
-@learning(
-    "--l1-ratio", type=click.FloatRange(0.0, 1.0), default=0.15, show_default=True, help="The l1 part of elasticnet."
-)
-@learning(
-    "--algorithm", metavar="NAME", help="FIOL, SGD, FTRLProximal, PA1, ... [default: the ensemble, nothing to tune]."
+    "--algorithm", metavar="NAME", help="FIOL, SGD, FTRLProximal, PA1, ... [default: an ensemble that needs no tuning]."
 )
 @learning(
     "--step-size",
@@ -53,11 +31,13 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     metavar="SIZE",
     help="A number, scale_free, adagrad, inverse_sqrt, single [default: auto].",
 )
+@learning("--max-features", type=click.IntRange(1), help="Hold at most this many features with a weight other than 0.")
 @learning(
-    "--bits", type=click.IntRange(1, 30), help="Fold all features into 2^BITS by hashing [default: keep all names]."
+    "--class-weight",
+    metavar="WEIGHTS",
+    help="Factors of sample weights by label, A=2,B=1; balanced: inverse to the counts of labels in the first rows.",
 )
-@learning("--max-features", type=click.IntRange(1), help="Hold at most so many features with a weight other than 0.")
-@learning("--no-intercept", is_flag=True, help="Learn no constant.")
+@learning("--no-intercept", is_flag=True, help="Learn no intercept.")
 @learning("--average", is_flag=True, help="Predict with the average of the weights; not for the ensemble.")
 @learning(
     "--dtype",
@@ -66,17 +46,25 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     show_default=True,
     help="How numbers are stored.",
 )
-@repeating("--passes", type=click.IntRange(1), default=1, show_default=True, help="How often to go through the data.")
+@click.option("--dry-run", is_flag=True, help="Print what is inferred about data and target, and stop.")
+@repeating("--follow", is_flag=True, help="Wait for rows at the end of the last file, as tail -f does, until Ctrl-C.")
+@repeating(
+    "--follow-seconds",
+    type=click.FloatRange(0.0),
+    metavar="S",
+    help="End --follow after S seconds without a new row.",
+)
+@repeating("--passes", type=click.IntRange(1), default=1, show_default=True, help="Passes over the data.")
 @repeating(
     "--shuffle",
     type=click.IntRange(0),
     default=0,
     show_default=True,
     metavar="ROWS",
-    help="Mix rows in a buffer of so many.",
+    help="Shuffle rows in a buffer of this size.",
 )
 @repeating(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the shuffling, and of the rows held out."
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed for shuffling and hold-out."
 )
 @repeating(
     "--holdout",
@@ -84,15 +72,15 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     default=0.0,
     show_default=True,
     metavar="SHARE",
-    help="Never learn from this share of the rows, and tell their loss.",
+    help="Never learn from this share of the rows, and print their loss.",
 )
 @repeating(
     "--early-stop",
     type=click.IntRange(1),
     metavar="PASSES",
-    help="Stop after so many passes without a better loss on the rows held out, and go back to the best pass.",
+    help="Stop after this many passes without a better loss on the rows held out, and return to the best pass.",
 )
-@keeping("-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="MODEL", help="The file to write.")
+@keeping("-o", "--output", type=click.Path(dir_okay=False), metavar="MODEL", help="The file to write.")
 @keeping("--force", is_flag=True, help="Replace MODEL if it exists.")
 @keeping("--checkpoint-rows", type=click.IntRange(1), metavar="N", help="Write MODEL every N rows.")
 @keeping(
@@ -106,18 +94,27 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
 @keeping(
     "--resume",
     is_flag=True,
-    help="Go on from MODEL if it is there: the same command with --resume ends with the same model, bit for bit.",
+    help="Continue from MODEL if it exists: the same command with --resume ends with the same model, bit for bit.",
+)
+@keeping(
+    "--update",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="MODEL",
+    help="Continue MODEL with new rows: the same model, bit for bit, as if its first run had had them. "
+    "Replaces MODEL unless -o names another file.",
 )
 @keeping(
     "--report", type=click.Path(dir_okay=False), metavar="FILE", help="Write a page about the run (.html) at the end."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object at the end instead of the table.")
-@answering
-def train(
+@handle_errors
+def train_command(
     sources: tuple[str, ...],
-    output: str,
+    output: str | None,
     force: bool,
     resume: bool,
+    update: str | None,
+    dry_run: bool,
     report: str | None,
     as_json: bool,
     signals: Any,
@@ -125,361 +122,209 @@ def train(
 ) -> None:
     """Learn a model from DATA: files, folders, patterns in quotes, or - for standard input.
 
-    The format, what columns mean and the loss are found out from the first rows, and said. The table shows the mean
+    The format, the kinds of columns and the loss are inferred from the first rows and printed. The table shows the mean
     loss of all rows so far, each before it was learned from; that of the rows since the line above; and that of the
-    best constant prediction in hindsight. Ctrl-C stops with a checkpoint.
+    best constant prediction in hindsight. Rows of a pipe are learned from as they arrive. Ctrl-C stops with a
+    checkpoint.
 
     \b
     fiol train clicks.csv --target clicked -o clicks.fiol
     fiol train clicks.csv --target clicked -o clicks.fiol --report clicks.html
+    fiol train tomorrow.csv --update clicks.fiol
     fiol train rcv1.svm.gz --penalty l1 --alpha 1e-5 -o rcv1.fiol
     zcat log.vw.gz | fiol train - --bits 24 -o log.fiol
     fiol train day1.csv --target price --passes 20 --shuffle 10000 --holdout 0.1 --early-stop 2 -o price.fiol
     """
     rows, seconds = options.pop("checkpoint_rows"), options.pop("checkpoint_seconds")
-    check_numbers(options)
-    if resume and os.path.exists(output):
+    if not math.isfinite(seconds):
+        raise click.UsageError(f"--checkpoint-seconds must be a finite number, got {seconds}")
+    output = update if output is None else output
+    job = make_job(sources, output, options)
+    if dry_run:
+        job.infer()
+        for line in inferred_lines(job, job.column_summaries().get("columns", [])):
+            echo(line)
+        job.close()
+        return
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
+    goes_on = (resume and os.path.exists(output)) or output == update
+    if goes_on:
         check_folder(output)
     else:
         refuse_existing(output, force)
     if report is not None:
         refuse_existing(report, force)
-    job = Job(list(sources), output, options)
-    if resume and os.path.exists(output):
-        job.go_on()
+    if resume and os.path.exists(output) and (update is None or is_update_of(output, job)):
+        job.resume()
+    elif update is not None:
+        job.update(update)
     else:
         job.begin()
-    job.run(signals, rows or math.inf, seconds, as_json, report)
+    run(job, signals, rows or math.inf, seconds, as_json, report)
 
 
-def check_numbers(options: dict[str, Any]) -> None:
-    """UsageError for numbers that click lets pass, and for options that exclude each other."""
-    for name in ("alpha", "l1_ratio", "holdout"):
-        if not math.isfinite(options[name]):
-            raise click.UsageError(f"--{name.replace('_', '-')} must be a finite number")
-    if options["early_stop"] is not None and not options["holdout"]:
-        raise click.UsageError("--early-stop needs --holdout: rows that tell which pass was the best")
-    if options["bits"] is not None and options["max_features"] is not None:
-        raise click.UsageError("--bits and --max-features exclude each other")
+def make_job(sources: tuple[str, ...], output: str | None, options: dict[str, Any]) -> Any:
+    """Return the job of a command line."""
+    from fiol.workflow.job import TrainingJob
+    from fiol.workflow.options import TrainOptions
+
+    follow, idle = options.pop("follow"), options.pop("follow_seconds")
+    if idle is not None and not follow:
+        raise click.UsageError("--follow-seconds has no effect without --follow")
+    options["intercept"] = not options.pop("no_intercept")
+    options["class_weight"] = class_weight(options["class_weight"])
+    given = TrainOptions(**take_data_options(options), **options)
+    return TrainingJob(list(sources), given, output, follow, idle)
 
 
-class Job:
-    """One run of `fiol train`: what was asked for, the learner, how its data are read, and what is learned."""
+def is_update_of(output: str, job: Any) -> bool:
+    """Return whether a file is the checkpoint of an update with the data of a job."""
+    from fiol.workflow.model import open_model
 
-    def __init__(self, names: list[str], output: str, options: dict[str, Any]) -> None:
-        from fiol.readers.sources import Sources
+    training = open_model(output).meta.get("training", {})
+    return not training.get("finished") and training.get("asked", {}).get("updated") == job.asked["data"]
 
-        self.output, self.options = output, options
-        #: What a run that goes on must have been asked for, too.
-        self.asked: dict[str, Any] = json.loads(json.dumps({"data": names, **options}))
-        self.sources = Sources(names)
-        if options["passes"] > 1 and not self.sources.is_seekable:
-            raise click.UsageError("--passes needs data that can be read again: not standard input, no pipe")
-        self.learner: Any = None
-        self.reading: Any = None
-        self.task: Any = None
-        self.state: dict[str, Any] | None = None  #: where to go on, if that is not the beginning
-        self.first: list[Any] = []  #: batches that were read to find out about the target
-        self.reader: Any = None
-        self.saved_best = 0
 
-    # --- what to learn ------------------------------------------------------------------------
+def run(
+    job: Any, signals: Any, every_rows: float, every_seconds: float, as_json: bool, report: str | None = None
+) -> None:
+    """Train, show progress, save, and print the result."""
+    from fiol.cli.progress import TrainingProgress
+    from fiol.reports.collector import MetricsCollector
+    from fiol.training.signals import Stopped
 
-    def find_out(self) -> None:
-        """How the data are read, and what is to be learned."""
-        from fiol.readers.reading import guess
-
-        reading, bits = guess(self.sources, **given_reading(dict(self.options))), self.options["bits"]
-        if bits is not None and "bits" in reading.kind.options and reading.option("bits") is None:
-            reading = dataclasses.replace(reading, options={**reading.options, "bits": bits})  # names are hashed there
-        self.reading = reading
-        self.reader = self.read()
-        self.task = self.task_of_first_rows()
-
-    def begin(self) -> None:
-        """Find out how the data are read and what is to be learned, and make a learner."""
-        self.find_out()
-        self.learner = self.make_learner()
-        self.learner.meta["reading"] = self.reading.to_json()
-        self.learner.meta["training"] = {"asked": self.asked}
-
-    def go_on(self) -> None:
-        """Load the checkpoint; UsageError if it was made by another command."""
-        from fiol.cli.data import load_trained
-
-        self.learner, self.reading, self.task = load_trained(self.output)
-        self.state = self.learner.meta.get("training", {})
-        then = self.state.get("asked")
-        if then is None or "regime" not in self.state or "history" not in self.learner.meta:
-            raise ValueError(f"{self.output} was not made by fiol train: there is nothing to go on with")
-        if then.pop("jobs", None) not in (None, 1):
-            raise click.UsageError(
-                f"{self.output} was made with --jobs, which fiol train no longer has: train anew without --resume"
-            )
-        for name in sorted({*then, *self.asked}):
-            if then.get(name) != self.asked.get(name):
-                option = "DATA" if name == "data" else f"--{name.rstrip('_').replace('_', '-')}"
-                other = f"{self.output} was made with {option} {then.get(name)!r}, not {self.asked.get(name)!r}"
-                raise click.UsageError(f"{other}: --resume goes on with the same command")
-
-    def read(self) -> Any:
-        """The data, from the beginning."""
-        return self.reading.batches(self.sources, on_error=self.options["on_error"])
-
-    def task_of_first_rows(self) -> Any:
-        """What to learn: the loss that was named, or the one for the targets of the first rows."""
-        import numpy as np
-
-        from fiol.training.task_inference import distinct, has_value, infer_task, plain_values
-
-        loss = named_loss(self.options["loss"])
-        targets = []
-        for batch in itertools.islice(self.reader, BATCHES_FOR_TARGETS):
-            self.first.append(batch)
-            if batch.y is None:
-                raise ValueError(self.without_target(batch.place))
-            targets.append(plain_values(batch.y))
-            there = targets[-1][has_value(targets[-1])]
-            if len(distinct(np.concatenate([there, *(some[:1] for some in targets)]))) > 1:
-                break
-        if not self.first:
-            raise ValueError(f"{self.sources.files[0]}: there are no rows")
-        return infer_task(np.concatenate(targets), loss)
-
-    def without_target(self, place: Any) -> str:
-        """What to say where rows have no target: which columns there are, those that are called alike first."""
-        from fiol.readers.columns import no_column
-
-        names = [] if self.reading.coding is None else [column.name for column in self.reading.coding.columns]
-        if not self.reading.kind.has_columns:
-            return f"{place}: the rows have no target"
-        if self.reading.target is not None:
-            return f"{place.file}: {no_column(self.reading.target, names)}"
-        some = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        return f"{place.file}: say by --target which column is to be predicted: {some}"
-
-    def make_learner(self) -> Any:
-        """A learner as the options say; UsageError if it cannot be."""
-        from fiol.components.joint_losses import JointLoss
-        from fiol.integrations.parameters import ALGORITHMS, STEP_SIZES, make_regularizer, make_update
-        from fiol.learner import Learner
-        from fiol.readers.columns import coding_of
-        from fiol.training.task_inference import distinct, has_value, plain_values
-
-        o, loss = self.options, self.task.loss
-        penalty = None if o["penalty"] == "none" else o["penalty"]
-        step_size = number_or_name(o["step_size"], ("auto", "single", *STEP_SIZES))
-        if o["algorithm"] is not None and o["algorithm"] not in ALGORITHMS:
-            raise click.UsageError(f"there is no algorithm {o['algorithm']!r}: choose from {', '.join(ALGORITHMS)}")
-        parts = {
-            "bits": o["bits"],
-            "max_features": o["max_features"],
-            "table_encoding": None if self.reading.coding is None else coding_of(self.reading),
-            "intercept": not o["no_intercept"],
-            "average": o["average"],
-            "dtype": o["dtype"],
-        }
+    held_out = bool(job.options.holdout)
+    collector = None if report is None else MetricsCollector(job.model, job.task, held_out)
+    training = job.prepare(
+        defer_signals=signals.deferred, every_rows=every_rows, every_seconds=every_seconds, watch=collector
+    )
+    progress = TrainingProgress(job.sources.size, training.regime.passes, held_out, training.rows, as_json)
+    for text in inferred_lines(job, job.model.meta.get("training", {}).get("columns", [])):
+        progress.print(text)
+    if training.finished:
+        progress.print(f"{job.output} is finished already: nothing is left to do")
+        job.remove_best()
+    else:
+        if job.sources.is_live:
+            signals.on_signal = job.sources.stop.set
         try:
-            if o["algorithm"] is None and step_size == "auto" and not o["average"]:
-                learner = Learner(loss=loss, regularizer=make_regularizer(penalty, o["alpha"], o["l1_ratio"]), **parts)
-            else:
-                name, alone = o["algorithm"] or "FIOL", o["algorithm"] is not None or o["average"]
-                learner = Learner(
-                    make_update(loss, penalty, o["alpha"], o["l1_ratio"], name, step_size, alone=alone), **parts
-                )
-        except (TypeError, ValueError) as error:
-            raise click.UsageError(" ".join(str(error).split())) from error
-        if isinstance(loss, JointLoss):
-            for batch in self.first:
-                values = plain_values(batch.y)
-                labels = {*distinct(values[has_value(values)]), *(learner.classes or [])}
-                learner.add_classes(
-                    sorted(labels - {*(learner.classes or [])}, key=lambda label: (str(type(label)), label))
-                )
-        return learner
-
-    # --- the run ------------------------------------------------------------------------------
-
-    def batches(self) -> Iterator[Any]:
-        """The data of the next pass."""
-        if self.reader is None or not self.first:
-            self.reader = self.read()
-        first, self.first = self.first, []
-        return itertools.chain(first, self.reader)
-
-    def save(self, learner: Any) -> None:
-        """Write the model, and before it, if it is another, the one after the best pass."""
-        if self.training.best is not None and self.training.best_pass != self.saved_best:
-            self.training.best.save(self.output + BEST)
-            self.saved_best = self.training.best_pass
-        learner.save(self.output)
-
-    def run(
-        self, signals: Any, every_rows: float, every_seconds: float, as_json: bool, report: str | None = None
-    ) -> None:
-        """Train, show and save."""
-        from fiol.cli.screen import Screen
-        from fiol.reports.collector import MetricsCollector
-        from fiol.training.run import Regime, Training
-        from fiol.training.signals import Stopped
-
-        o = self.options
-        regime = Regime(o["passes"], o["shuffle"], o["seed"], o["holdout"], o["early_stop"])
-        collector = None if report is None else MetricsCollector(self.learner, self.task, bool(regime.holdout))
-        self.training = training = Training(
-            self.learner,
-            self.task,
-            self.batches,
-            regime,
-            defer_signals=signals.deferred,
-            skip_missing=o["on_error"] == "skip",
-            save=self.save,
-            every_rows=every_rows,
-            every_seconds=every_seconds,
-            watch=collector,
-        )
-        if self.state is not None:
-            if Regime.from_json(self.state["regime"]) != regime:
-                raise ValueError(f"{self.output} says that rows are learned from in another way than its command does")
-            training.go_on_from(self.state, self.learner.meta["history"], self.load_best())
-            self.saved_best = training.best_pass
-        screen = Screen(self.sources.size, regime.passes, bool(regime.holdout), training.rows, as_json)
-        for text in self.first_words():
-            screen.say(text)
-        if training.finished:
-            screen.say(f"{self.output} is finished already: nothing is left to do")
-        else:
-            try:
-                with screen:
-                    for event in training.events():
-                        screen.compiled(training.compiling)
-                        screen.show(event)
-                training.checkpoint()
-            except Stopped as stopped:
-                signals.acknowledge()
-                raise Stopped(stopped.number, *self.stop()) from None
-            finally:
-                if self.reader is not None:
-                    self.reader.close()
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.output + BEST)
-        page = self.write_page(report, collector, screen) if collector is not None and report is not None else None
-        tell_skipped(self.reader, training.missing)
-        if as_json:
-            click.echo(json_text(self.summary()))
-        else:
-            click.echo(self.last_words())
-        tell_page(page)
-
-    def write_page(self, path: str, collector: Any, screen: Any) -> str | None:
-        """The page about the run, and its path; a run that was finished before has nothing new to tell."""
-        from fiol.reports.run_page import RunOnPage
-
-        training = self.training
-        if not collector.evaluation.rows:
-            click.echo(f"{path} is not written: no row was learned from this time", err=True)
-            return None
-        collector.evaluation.learner = training.learner  # the best pass's, if that was not the last one
-        page = RunOnPage(
-            training.learner,
-            self.task,
-            collector.evaluation,
-            evaluated_on=collector.evaluated_on(training),
-            command=typed_command(),
-            data=", ".join(self.asked["data"]),
-            windows=collector.evaluation.windows.all,
-            history=training.history,
-            speeds=screen.speeds,
-            compiling=training.compiling,
-            skipped=getattr(self.reader, "skipped", 0) + training.missing,
-        )
-        with whole_file(path) as file:
-            file.write(page.html())
-        return path
-
-    def load_best(self) -> Any:
-        """The model after the best pass of a run that goes on; None if there is none to go back to."""
-        from fiol.learner import Learner
-
-        assert self.state is not None
-        if self.options["early_stop"] is None or self.state["best"] is None or self.state["finished"]:
-            return None
-        return Learner.load(self.output + BEST)
-
-    def stop(self) -> list[str]:
-        """Save what is learned, and tell how to go on."""
-        if not self.training.rows:
-            return ["Stopped before the first row was learned from."]
-        self.training.checkpoint()
-        return [f"Stopped after {self.training.rows:,} rows: {self.output} is a checkpoint, --resume goes on from it."]
-
-    def first_words(self) -> Iterator[str]:
-        """What is found out before the first row."""
-        reading = self.reading
-        columns = (
-            []
-            if reading.coding is None
-            else [column.name for column in reading.coding.columns if column.kind != "skip"]
-        )
-        shown = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
-        yield f"{reading.format}: {len(columns)} columns ({shown})" if columns else reading.format
-        yield f"Target{'' if reading.target is None else f' {reading.target}'}: {self.task.why}"
-        yield f"Learner: {self.learner.update.brief()}"
-        if self.state is not None:
-            yield f"Going on after {self.state['rows']:,} rows"
-
-    def last_words(self) -> str:
-        """What has come of it."""
-        learner = self.training.learner
-        features = f"{learner.n_nonzero:,} of {learner.n_features:,} features have a weight"
-        return f"{self.output}: {features}, {self.training.rows:,} rows learned from"
-
-    def summary(self) -> dict[str, Any]:
-        """Return what was learned, and the table of losses, as plain JSON values."""
-        training, learner = self.training, self.training.learner
-        last = training.history[-1].to_json() if training.history else {}
-        return {
-            "model": self.output,
-            "rows": training.rows,
-            "passes": training.number,
-            **{name: last.get(name) for name in ("loss", "constant", "held_out")},
-            "nonzeros": learner.n_nonzero,
-            "features": learner.n_features,
-            "labels": self.task.labels if self.task.labels is not None else learner.classes,
-            "why": self.task.why,
-            "skipped": getattr(self.reader, "skipped", 0),
-            "missing": training.missing,
-            "best_pass": training.best_pass or None,
-            "history": [line.to_json() for line in training.history],
-        }
+            with progress:
+                for event in job.run():
+                    progress.compiled(training.compiling)
+                    progress.show(event, training.current_line)
+        except Stopped as stopped:
+            signals.acknowledge()
+            raise Stopped(stopped.number, *stop(job)) from None
+        if signals.handled:
+            raise Stopped(signals.handled, *stop(job))
+    page = write_page(report, job, collector, progress) if collector is not None and report is not None else None
+    print_skipped(job.reader, training.missing)
+    progress.quiet = progress.quiet and not as_json
+    progress.print(json_text(summary(job)) if as_json else result_line(job))
+    print_page(page)
 
 
-def named_loss(name: str | None) -> Any:
-    """A loss by the name that estimators have for it; UsageError if there is none."""
-    from fiol.integrations.parameters import CLASSIFICATION, JOINT, REGRESSION
+def write_page(path: str, job: Any, collector: Any, progress: Any) -> str | None:
+    """Write the page about a run and return its path; None if no row was learned from this time."""
+    from fiol.reports.run_page import RunOnPage
+    from fiol.workflow.files import atomic_write
 
-    known: dict[str, Any] = {**CLASSIFICATION, **REGRESSION, **JOINT}
-    quantile, _, tau = (name or "").partition(":")
-    if quantile == "quantile" and tau:
-        from fiol.components.losses import Quantile
+    training = job.training
+    if not collector.evaluation.rows:
+        click.echo(f"{path} is not written: no row was learned from this time", err=True)
+        return None
+    collector.evaluation.learner = training.learner  # that of the best pass, if the last one was not the best
+    page = RunOnPage(
+        training.learner,
+        job.task,
+        collector.evaluation,
+        evaluated_on=collector.evaluated_on(training),
+        command=typed_command(),
+        data=", ".join(job.asked["data"]),
+        windows=collector.evaluation.windows.all,
+        history=training.history,
+        speeds=progress.speeds,
+        compiling=training.compiling,
+        skipped=getattr(job.reader, "skipped", 0) + training.missing,
+    )
+    with atomic_write(path) as file:
+        file.write(page.html())
+    return path
 
-        try:
-            return Quantile(float(tau))
-        except ValueError:
-            raise click.UsageError(f"--loss quantile:TAU has a share between 0 and 1, got {tau!r}") from None
-    if name is None or name in known:
-        return None if name is None else known[name]
-    raise click.UsageError(f"there is no loss {name!r}: choose from {', '.join(known)}")
+
+def stop(job: Any) -> list[str]:
+    """Save what is learned, and return how to continue."""
+    training = job.training
+    if not training.rows:
+        return ["Stopped before the first row was learned from."]
+    training.checkpoint()
+    return [f"Stopped after {training.rows:,} rows: {job.output} is a checkpoint, --resume goes on from it."]
 
 
-def number_or_name(text: str, names: tuple[str, ...]) -> Any:
-    """A step size: a number above 0, or one of these names."""
-    if text in names:
+def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
+    """Return what is inferred, or known from the model, before the first row."""
+    from fiol.training.column_summary import column_lines
+
+    reading, model = job.reading, job.model
+    if reading is not None:
+        used = sum(column["kind"] != "skip" for column in columns)
+        yield f"{reading.format}: {used:,} columns" if columns else reading.format
+    if columns:
+        yield from column_lines(columns)
+    target = None if reading is None else reading.target
+    yield f"Target{'' if target is None else f' {target}'}: {job.task.why}"
+    if job.class_weight:
+        weights = ", ".join(f"{label}={weight:.4g}" for label, weight in job.class_weight.items())
+        yield f"Class weights: {weights}"
+    if model is not None:
+        yield f"Learner: {model.update.brief()}"
+    if job.state is not None:
+        yield f"{'Updating' if job.is_update else 'Going on'} after {job.state['rows']:,} rows"
+
+
+def result_line(job: Any) -> str:
+    """Return the line that is printed at the end."""
+    model = job.training.learner
+    features = f"{model.n_nonzero:,} of {model.n_features:,} features have a weight"
+    return f"{job.output}: {features}, {job.training.rows:,} rows learned from"
+
+
+def summary(job: Any) -> dict[str, Any]:
+    """Return what was learned, and the table of losses, as plain JSON values."""
+    training, model = job.training, job.training.learner
+    last = training.history[-1].to_json() if training.history else {}
+    return {
+        "model": job.output,
+        "rows": training.rows,
+        "passes": training.number,
+        **{name: last.get(name) for name in ("loss", "constant", "held_out")},
+        "nonzeros": model.n_nonzero,
+        "features": model.n_features,
+        "labels": job.task.labels if job.task.labels is not None else model.classes,
+        "why": job.task.why,
+        "skipped": getattr(job.reader, "skipped", 0),
+        "missing": training.missing,
+        "best_pass": training.best_pass or None,
+        "history": [line.to_json() for line in training.history],
+    }
+
+
+def class_weight(text: str | None) -> Any:
+    """Return weights by label, or "balanced"; UsageError for other texts.
+
+    >>> class_weight("yes=2,no=0.5"), class_weight("balanced")
+    ({'yes': 2.0, 'no': 0.5}, 'balanced')
+    """
+    if text is None or text == "balanced":
         return text
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0.0 < number < math.inf:
-        raise click.UsageError(f"--step-size is a number above 0 or one of {', '.join(names)}, got {text!r}")
-    return number
+    found = {}
+    for part in text.split(","):
+        label, _, number = part.rpartition("=")
+        try:
+            found[label] = float(number)
+        except ValueError:
+            found[label] = math.nan
+        if not label or not 0.0 <= found[label] < math.inf:
+            raise click.UsageError(f"--class-weight is balanced or LABEL=WEIGHT,..., weights from 0 on, got {text!r}")
+    return found

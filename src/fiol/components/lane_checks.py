@@ -10,7 +10,7 @@ from fiol.components.losses import LANE_METHODS, Loss
 from fiol.components.simd import lanes
 
 #: Scores and slopes of the trial, on both sides of every target in `TRIED`.
-SCORES, SLOPES, TRIED = (-3.0, -0.25, 0.5, 4.0), (0.0, 0.5, 1.0, 8.0), (1.0, 0.0, 0.5, 2.0, -1.0)
+LANE_SCORES, LANE_SLOPES, TRIED = (-3.0, -0.25, 0.5, 4.0), (0.0, 0.5, 1.0, 8.0), (1.0, 0.0, 0.5, 2.0, -1.0)
 #: Where docs explain lanes.
 PAGE = "docs/components.md#simd-lanes-of-ensembles"
 
@@ -29,7 +29,7 @@ def check_lanes(loss: Loss) -> None:
     TypeError: `Branchy.grad` branches on the score: use `choose`, or lanes = False (docs/components.md#...)
     """
     y = next((y for y in TRIED if loss.accepts(y)), TRIED[0])
-    z, p, t = lanes(SCORES), lanes(SLOPES), lanes((1.0, 2.0, 3.0, 4.0))
+    z, p, t = lanes(LANE_SCORES), lanes(LANE_SLOPES), lanes((1.0, 2.0, 3.0, 4.0))
     given = {"curvature": (z, z + p, p, 0.0, 1.0, y, 1.0), "lane_step": (z, p, 0.0, 1.0, y, 1.0)}
     given |= {"dual": (z, p, y), "lane_exact": (z, p, y)}
     given |= dict.fromkeys(("square_slope_unit", "step_unit"), (t, t))

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+import fiol.public  # noqa: F401 - registers the classes of estimators
 from fiol.algorithms.update import Update
 from fiol.exports.linear import NoExportError, linear_model
 from fiol.features.file_header import check_header, classes_in
@@ -120,7 +121,7 @@ def model_from_json(value: Any, compiled: bool = True) -> Any:
     arrays = records.unpack({name: array_from(name, stored) for name, stored in state.items()})
     model = BUILDERS[kind](header, arrays, compiled)
     model.meta = meta
-    if dict(model_to_json(model)["weights"]) != dict(weights_in(value)):
+    if not agree(dict(model_to_json(model)["weights"]), dict(weights_in(value))):
         raise ValueError(
             'its weights are not those of its state: with "state": null it predicts by the weights in the file'
         )
@@ -156,6 +157,23 @@ def weights_in(value: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], (str, int)):
             raise ValueError(f"its weights are pairs of a name and a weight, got {entry!r}")
         yield entry[0], entry[1]
+
+
+def agree(found: dict[Any, Any], given: dict[Any, Any]) -> bool:
+    """Return whether weights by name are equal but for last digits, which compiled code may round in another way.
+
+    >>> agree({"age": 1.0 + 1e-15}, {"age": 1.0}), agree({"age": 1.001}, {"age": 1.0}), agree({}, {"age": 1.0})
+    (True, False, False)
+    """
+    if found.keys() != given.keys():
+        return False
+    try:
+        own, other = (np.array([weights[name] for name in found], np.float64) for weights in (found, given))
+    except (TypeError, ValueError):
+        return False
+    return own.shape == other.shape and bool(
+        np.allclose(own, other, rtol=1e-9, atol=1e-12 * np.abs(own).max(initial=0))
+    )
 
 
 def one_or_all(values: list[float], joint: bool) -> Any:

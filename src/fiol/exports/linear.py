@@ -142,7 +142,7 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
     if isinstance(model, Learner) and isinstance(loss, Binary):
         labels = check_stored_labels(model.meta, loss) or BINARY_LABELS
     weights, intercepts = np.atleast_2d(model.weights), np.atleast_1d(model.intercept)
-    plain = model.columns is not None
+    plain = model.core.space.columns is not None  # `columns` of a trained model are those of its data
     per_class = model.classes is not None
     return ExportedModel(
         weights, intercepts, model.names, plain, hashing, coding, pairs, reading, labels, per_class, loss

@@ -210,8 +210,10 @@ class ColumnValues:
             return distinct_texts(self.moments(), None)
         if self.holds == "numbers" and not isinstance(self.series, list):
             values, missing = self.present()
-            if values.dtype.kind in "biufm":
-                return distinct_texts(values if values.dtype.kind != "m" else self.numbers(), missing)
+            if values.dtype.kind == "m":
+                return distinct_texts(self.numbers(), None)
+            if values.dtype.kind in "biuf":
+                return distinct_texts(values, missing)
         return Texts(*self.numbered())
 
     def numbered(self) -> tuple[Any, list[str]]:

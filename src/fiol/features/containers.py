@@ -33,6 +33,7 @@ from fiol.features.frames import (
     as_numbers,
     converted,
     first_odd,
+    is_sparse,
     match_columns,
     numbers_of_objects,
     sparse_entries,
@@ -68,7 +69,7 @@ def to_chunk(X: Any, columns: Sequence[str] | None = None, n_features: int | Non
     if isinstance(X, Chunk):
         X = Chunk(*map(np.asarray, X))
         return from_csr(X, max(X.rows, 0), MOST_FEATURES, names, n_features)
-    if hasattr(X, "tocsr"):
+    if is_sparse(X):
         return from_sparse(X, names, n_features)
     frame = as_frame(X)
     if frame is not None:

@@ -13,7 +13,7 @@ from fiol.components.row import Floats, Indices
 from fiol.features.chunk import Chunk
 from fiol.features.column_values import BadValueError
 from fiol.features.containers import as_matrix, check_two_dimensional, to_chunk
-from fiol.features.frames import Frame, as_frame, converted, eager
+from fiol.features.frames import Frame, as_frame, converted, eager, is_sparse
 from fiol.features.hashing import CRC32, Hashing
 from fiol.features.labels import Labels
 from fiol.features.max_features import renumbered, rows_that_fit
@@ -506,7 +506,7 @@ def dense_width(X: Any, frame: Frame | None) -> int | None:
     """Return the number of columns of an array, or of a frame without names; None for any other container."""
     if frame is not None:
         return frame.shape[1] if frame.names is None and len(frame) else None
-    if isinstance(X, (Chunk, NamedRows)) or hasattr(X, "tocsr") or not hasattr(X, "shape") or not X.shape[0]:
+    if isinstance(X, (Chunk, NamedRows)) or is_sparse(X) or not hasattr(X, "shape") or not X.shape[0]:
         return None
     return int(X.shape[1])
 
@@ -529,7 +529,7 @@ def counted(X: Any, of_one: str = "learn_named") -> tuple[Any, int | None]:
     `of_one` names the method for a single dict in the error message.
     """
     X = converted(X)
-    if isinstance(X, Mapping) and not hasattr(X, "tocsr"):  # scipy's dok_matrix is a dict as well
+    if isinstance(X, Mapping) and not is_sparse(X):  # scipy's dok_matrix is a dict as well
         raise TypeError(f"X must be rows, not a single dict: use {of_one}, or put it in a list")
     if isinstance(X, (Chunk, NamedRows)):
         return X, X.rows

@@ -153,12 +153,17 @@ class Frame:
         return iter(self.wrapped.iter_rows())
 
 
+def is_sparse(X: Any) -> bool:
+    """Return whether X is a sparse matrix of scipy; a frame may have a column called tocsr."""
+    return hasattr(type(X), "tocsr")
+
+
 def as_frame(X: Any) -> Frame | None:
     """Return X as a `Frame`; None if narwhals does not support it, or it is lazy."""
     X = converted(X)
     if isinstance(X, Frame):
         return X
-    if isinstance(X, NO_FRAMES) or hasattr(X, "tocsr"):
+    if isinstance(X, NO_FRAMES) or is_sparse(X):
         return None
     nw = narwhals()
     if nw.dependencies.is_pandas_dataframe(X):

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import os
-import sysconfig
 import threading
 import weakref
 from typing import Any, NoReturn
-
-if sysconfig.get_config_var("Py_GIL_DISABLED"):
-    raise ImportError(
-        "fiol does not run on a free-threaded build of Python: threads share its models with the help of the "
-        "interpreter's lock. Use a build with that lock, such as python3.13 instead of python3.13t"
-    )
 
 
 class Lock(type(threading.RLock())):  # type: ignore[misc]

@@ -38,7 +38,7 @@ def named_rows_of_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any
         feature_column
         for column in encoding.columns
         if column.kind != "skip"
-        for feature_column in column.feature_columns(encoding.prepared(listed(column.name, rows), None))
+        for feature_column in column.feature_columns(encoding.prepared(values_in_dicts(column.name, rows), None))
     ]
     return encoding.rows_of(feature_columns, len(rows))
 
@@ -84,7 +84,7 @@ def infer_from_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]])
         return encoding
     rows = [with_text_keys(row, k) for k, row in enumerate(rows)]
     names = dict.fromkeys([*(key for row in rows for key in row), *encoding.names])
-    return encoding.completed_by([listed(name, rows) for name in names])
+    return encoding.completed_by([values_in_dicts(name, rows) for name in names])
 
 
 class UnknownKeys:
@@ -117,7 +117,7 @@ class UnknownKeys:
             )
 
 
-def listed(name: str, rows: Sequence[Mapping[Any, Any]]) -> ListedValues:
+def values_in_dicts(name: str, rows: Sequence[Mapping[Any, Any]]) -> ListedValues:
     """Return the values of a column in dicts, None where it is absent."""
     return ListedValues(name, [plain_cell(row.get(name)) for row in rows])
 

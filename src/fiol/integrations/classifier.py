@@ -31,10 +31,10 @@ from fiol.features.labels import AnyLabels, sorted_codes
 from fiol.features.targets import check_range
 from fiol.integrations.estimators import LinearEstimator
 from fiol.integrations.fitting import accuracy, continued
-from fiol.integrations.parameters import CLASSIFICATION, JOINT, component_named
 from fiol.integrations.validation import (
     CSR_TYPES,
     THREADS,
+    NameOptions,
     all_or_nothing,
     check_labels,
     class_weights,
@@ -45,6 +45,7 @@ from fiol.integrations.validation import (
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import normalized
+from fiol.names import CLASSIFICATION, JOINT, PENALTIES, algorithm_named, canonical_name, component_named
 
 
 class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
@@ -91,7 +92,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearEstimator._parameter_constraints,
-        "loss": [StrOptions({"auto", *CLASSIFICATION, *JOINT}), Loss, JointLoss],
+        "loss": [StrOptions({"auto"}), NameOptions({**CLASSIFICATION, **JOINT}), Loss, JointLoss],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "n_jobs": THREADS,
     }
@@ -161,7 +162,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _loss(self) -> Any:
         if isinstance(self.loss, str) and self.loss == "auto":
-            plain = self.algorithm == "FIOL" and self.penalty in (None, "l2") and not (self.positive or self.average)
+            plain = algorithm_named(self.algorithm) == "FIOL" and no_l1(self.penalty)
+            plain = plain and not (self.positive or self.average)
             plain = plain and self.geometry is None and self.solver is None and self.record_every is None
             many = getattr(self, "_closed", False) and len(self.classes_) > 2
             return Softmax() if many and plain else Logistic()
@@ -338,7 +340,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             try:
                 return Learner(self._update(), **options)
             except TypeError as error:
-                if self.penalty in (None, "l2") and not self.positive:
+                if no_l1(self.penalty) and not self.positive:
                     raise
                 one = "log_loss" if loss.link == "logit" else "hinge"
                 hint = f'(algorithm="COMID" has it): use penalty=None or "l2", or loss="{one}"'
@@ -450,3 +452,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     def intercept_(self) -> Any:
         """Intercepts: one for two classes, otherwise one per class."""
         return self._weights_and_intercepts()[1]
+
+
+def no_l1(penalty: Any) -> bool:
+    """Return whether a penalty is None or "l2" by any of its names."""
+    return penalty is None or (isinstance(penalty, str) and canonical_name(penalty, PENALTIES) == "l2")

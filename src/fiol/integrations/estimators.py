@@ -37,19 +37,11 @@ from fiol.features.table_rows import needs_encoding
 from fiol.features.targets import check_sample_weights
 from fiol.integrations import estimator_file
 from fiol.integrations.fitting import TAIL, Passes, Progress, held_back, held_out, negative_loss
-from fiol.integrations.parameters import (
-    ALGORITHMS,
-    AUTOMATIC,
-    GEOMETRIES,
-    PENALTIES,
-    SOLVERS,
-    STEP_SIZES,
-    make_grid,
-    make_update,
-)
-from fiol.integrations.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, validate_data
+from fiol.integrations.parameters import AUTOMATIC, GEOMETRIES, SOLVERS, STEP_SIZES, make_grid, make_update
+from fiol.integrations.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, NameOptions, validate_data
 from fiol.learner import Learner
 from fiol.models.epochs import EpochRun, Stopping, run_epochs
+from fiol.names import ALGORITHMS, PENALTIES
 from fiol.regret import Ledger
 
 #: So many entries of `loss_curve_` are kept: a stream of single events must not fill the memory.
@@ -111,10 +103,10 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "table_encoding": [dict, TableEncoding, None],
-        "penalty": [StrOptions(set(PENALTIES)), Regularizer, None],
+        "penalty": [NameOptions(dict.fromkeys(PENALTIES)), Regularizer, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
-        "algorithm": [StrOptions(set(ALGORITHMS))],
+        "algorithm": [NameOptions(ALGORITHMS)],
         "step_size": [StrOptions({*AUTOMATIC, *STEP_SIZES}), Interval(Real, 0, None, closed="neither"), StepSize],
         "geometry": [StrOptions(set(GEOMETRIES)), Geometry, None],
         "solver": [StrOptions(set(SOLVERS)), Solver, None],

@@ -7,53 +7,20 @@ import inspect
 from collections.abc import Callable, Mapping
 from itertools import product
 from numbers import Real
-from types import ModuleType
 from typing import Any
 
-from fiol import presets
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.grid import KEEP_BEST, values_of
 from fiol.algorithms.update import TUNING_FREE, Update
-from fiol.components import geometries, joint_losses, losses
-from fiol.components.component import Component
+from fiol.components import geometries
 from fiol.components.geometries import Geometry
-from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
-from fiol.components.regularizers import L1, ElasticNet, Regularizer, Ridge, Unregularized, non_negative
+from fiol.components.regularizers import Regularizer, Unregularized, non_negative
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Partition, Solver, Sorting
 from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
+from fiol.names import ALGORITHMS, algorithm_named, by_name, component_named, penalty_named
 from fiol.presets import Stacked
 
-
-def by_name(module: ModuleType) -> dict[str, Any]:
-    """The components of a module that say what they are called, with their defaults.
-
-    >>> by_name(geometries)["simplex"]
-    Simplex()
-    """
-    kinds = [kind for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Component)]
-    return {kind.alias: kind() for kind in kinds if vars(kind).get("alias")}  # type: ignore[attr-defined]
-
-
-ALGORITHMS: dict[str, Callable[..., Update]] = {
-    name: getattr(presets, name)
-    for name in (
-        *("FIOL", "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD", "FTRLProximal", "ImplicitFTRL"),
-        *("Coin", "ImplicitCoin"),
-    )
-}
-#: Losses for numbers.
-REGRESSION: dict[str, Loss] = {name: loss for name, loss in by_name(losses).items() if loss.accepts(0.5)}
-#: Losses for two classes, those with probabilities first; most of those for numbers take -1 and +1 as well.
-CLASSIFICATION: dict[str, Loss] = dict(
-    sorted(
-        ((name, loss) for name, loss in by_name(losses).items() if loss.accepts(-1.0)),
-        key=lambda pair: (pair[0] in REGRESSION, pair[1].link != "logit"),
-    )
-)
-#: Losses for several classes at once.
-JOINT: dict[str, JointLoss] = by_name(joint_losses)
-PENALTIES = ("l1", "l2", "elasticnet")
 #: Step sizes that nobody chooses: of an ensemble where there can be one, and of one learner.
 AUTOMATIC = ("auto", "single", "stacked")
 STEP_SIZES: dict[str, StepSize] = {
@@ -102,6 +69,7 @@ def make_update(
     Traceback (most recent call last):
     ValueError: PA1 has no use for penalty='l1'
     """
+    algorithm = algorithm_named(algorithm)
     preset = ALGORITHMS[algorithm]
     accepted = accepted_by(preset)
     regularizer = make_regularizer(penalty, alpha, l1_ratio, positive)
@@ -178,32 +146,10 @@ def make_step_size(given: Any) -> StepSize:
 
 
 def make_regularizer(penalty: Any, alpha: float, l1_ratio: float | None, positive: bool = False) -> Regularizer:
-    """alpha (l1_ratio abs(w) + (1 - l1_ratio) w^2 / 2), or the part of it that `penalty` names.
+    """Return the penalty that parameters describe (`fiol.names.penalty_named`); `positive` keeps weights at 0 or above.
 
     >>> make_regularizer("l1", 0.1, 0.5), make_regularizer("l2", 0.1, 0.5), make_regularizer(None, 0.1, 0.5)
     (L1(lam=0.1), Ridge(lam=0.1), Unregularized())
     """
-    found = penalty
-    if not isinstance(penalty, Regularizer):
-        share = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, None: 0.0}[penalty]
-        if share is None:
-            raise ValueError("l1_ratio must be set when penalty is 'elasticnet': from 0 to 1, got None")
-        strength = 0.0 if penalty is None else alpha
-        found = elastic(strength * share, strength * (1.0 - share))
+    found = penalty_named(penalty, alpha, l1_ratio)
     return non_negative(found) if positive else found
-
-
-def elastic(lam1: float, lam2: float) -> Regularizer:
-    """The simplest penalty with these strengths.
-
-    >>> elastic(0.0, 0.0), elastic(0.1, 0.0), elastic(0.0, 0.2), elastic(0.1, 0.2)
-    (Unregularized(), L1(lam=0.1), Ridge(lam=0.2), ElasticNet(lam1=0.1, lam2=0.2))
-    """
-    if lam1 and lam2:
-        return ElasticNet(lam1, lam2)
-    return L1(lam1) if lam1 else Ridge(lam2) if lam2 else Unregularized()
-
-
-def component_named(given: Any, known: dict[str, Any]) -> Any:
-    """The component that a parameter names, or is."""
-    return known[given] if isinstance(given, str) else given

@@ -38,6 +38,7 @@ from fiol.components.losses import EpsilonInsensitive, Hinge, Loss, SquaredEpsil
 from fiol.components.row import Floats
 from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
+from fiol.features.frames import is_sparse
 from fiol.integrations import estimator_file
 from fiol.integrations.fitting import Progress, held_out
 from fiol.integrations.validation import LARGEST_SEED, OF_PASSES, THREADS, all_or_nothing, unless_refused, validate_data
@@ -65,7 +66,7 @@ class PassiveAggressive(estimator_file.Saved, SparseCoefMixin, BaseEstimator):  
 
     def _new_learners(self, X: Any, count: int, coef: Any = None, intercept: Any = None) -> None:
         """Learners that start from these weights and intercepts; None is 0."""
-        self._stretch = SPARSE_DECAY**-0.5 if hasattr(X, "tocsr") else 1.0
+        self._stretch = SPARSE_DECAY**-0.5 if is_sparse(X) else 1.0
         one = "squared" not in self.loss
         w = np.zeros((count, X.shape[1])) if coef is None else np.asarray(coef, np.float64)
         b = np.zeros(count) if intercept is None else np.asarray(intercept, np.float64).reshape(-1)

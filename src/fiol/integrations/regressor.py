@@ -12,7 +12,6 @@ try:
 except ImportError as error:
     raise ImportError("fiol.FIOLClassifier needs scikit-learn: pip install fiol[sklearn]") from error
 from sklearn.model_selection import ShuffleSplit
-from sklearn.utils._param_validation import StrOptions
 
 from fiol.components.losses import Loss
 from fiol.components.row import Floats
@@ -21,9 +20,16 @@ from fiol.features.frames import Frame
 from fiol.features.targets import check_targets
 from fiol.integrations.estimators import LinearEstimator
 from fiol.integrations.fitting import Passes, continued, predictions, r2
-from fiol.integrations.parameters import REGRESSION, component_named
-from fiol.integrations.validation import CSR_TYPES, all_or_nothing, one_array, unless_refused, validate_data
+from fiol.integrations.validation import (
+    CSR_TYPES,
+    NameOptions,
+    all_or_nothing,
+    one_array,
+    unless_refused,
+    validate_data,
+)
 from fiol.learner import Learner
+from fiol.names import REGRESSION, component_named, is_component_name
 
 
 class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
@@ -57,7 +63,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearEstimator._parameter_constraints,
-        "loss": [StrOptions(set(REGRESSION)), Loss],
+        "loss": [NameOptions(REGRESSION), Loss],
     }
     _kind = "regressor"
     learners_: list[Learner]
@@ -124,7 +130,8 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     def _takes_positive_targets_only(self) -> bool:
         """Whether the loss has no use for targets below 0."""
-        loss = REGRESSION.get(self.loss) if isinstance(self.loss, str) else self.loss
+        known = not isinstance(self.loss, str) or is_component_name(self.loss, REGRESSION)
+        loss = self._loss() if known else None
         return isinstance(loss, Loss) and not loss.accepts(-0.5)
 
     def __sklearn_tags__(self) -> Any:

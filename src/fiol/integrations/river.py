@@ -45,22 +45,20 @@ from fiol.features.frames import (
 )
 from fiol.features.labels import AnyLabels, plain_label
 from fiol.features.lock import Lock
-from fiol.integrations.parameters import (
-    ALGORITHMS,
-    AUTOMATIC,
-    CLASSIFICATION,
-    GEOMETRIES,
-    JOINT,
-    PENALTIES,
-    REGRESSION,
-    SOLVERS,
-    STEP_SIZES,
-    component_named,
-    make_update,
-)
+from fiol.integrations.parameters import AUTOMATIC, GEOMETRIES, SOLVERS, STEP_SIZES, make_update
 from fiol.learner import Learner
 from fiol.learner.arguments import check_flag
 from fiol.models.one_vs_rest import OneVsRest
+from fiol.names import (
+    ALGORITHMS,
+    CLASSIFICATION,
+    JOINT,
+    PENALTIES,
+    REGRESSION,
+    canonical_name,
+    component_named,
+    is_component_name,
+)
 
 #: Parameters that describe the update, all but the loss; these can be changed in the middle of a stream.
 OF_UPDATE = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry", "solver", "positive")
@@ -126,7 +124,8 @@ class LinearModel(base.Estimator):
 
     def _make_update(self) -> Update | Ensemble:
         """The update that the parameters describe; an error names one that is wrong, and what it may be."""
-        check_choice("loss", self.loss, tuple(self._losses), self._loss_kinds)
+        if not (isinstance(self.loss, str) and is_component_name(self.loss, self._losses)):
+            check_choice("loss", self.loss, tuple(self._losses), self._loss_kinds)
         check_choice("algorithm", self.algorithm, tuple(ALGORITHMS), ())
         for name, (known, kind) in NAMED.items():
             value, number = getattr(self, name), name == "step_size"
@@ -668,7 +667,7 @@ def is_number(value: Any) -> bool:
 
 def check_choice(name: str, value: Any, known: tuple[str, ...], kinds: tuple[type, ...], number: bool = False) -> None:
     """ValueError unless a parameter is a known name, a component of the right kind, or, if it may be, a number."""
-    if (isinstance(value, str) and value in known) or isinstance(value, kinds):
+    if (isinstance(value, str) and canonical_name(value, known)) or isinstance(value, kinds):
         return
     if number and is_number(value):
         return

@@ -58,7 +58,7 @@ except ImportError as error:
 
 from fiol.features.frames import arrow
 from fiol.features.table_encoding import TableEncoding
-from fiol.integrations.parameters import CLASSIFICATION, JOINT, REGRESSION, component_named, make_update
+from fiol.integrations.parameters import make_update
 from fiol.integrations.spark_rounds import SUMMED, Rounds, train_in_rounds
 from fiol.integrations.spark_rows import OF_ARRAYS, OF_MAPS, OF_VECTORS, PLAIN_COLUMNS, SparkRows
 from fiol.integrations.spark_training import (
@@ -71,6 +71,7 @@ from fiol.integrations.spark_training import (
 )
 from fiol.learner import Learner
 from fiol.learner.core import softmax
+from fiol.names import CLASSIFICATION, JOINT, REGRESSION, component_named
 from fiol.persistence.model import load
 
 #: From version 4 on, Spark writes metadata by sessions, which Spark Connect has, too.

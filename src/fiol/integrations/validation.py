@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.utils import validation
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from fiol.features.frames import converted
 from fiol.features.transaction import Transaction, rows_learned, say_learned
+from fiol.names import is_component_name
 
 #: Rows that need no conversion.
 CSR_TYPES = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
@@ -36,6 +37,18 @@ OF_PASSES: dict[str, list[Any]] = {
 
 #: What n_jobs may be.
 THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
+
+
+class NameOptions(StrOptions):  # type: ignore[misc]
+    """Names of components and their aliases (`fiol.names`); an error lists the names alone."""
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        super().__init__(set(known))
+        self.known = known
+
+    def is_satisfied_by(self, value: Any) -> bool:
+        """Return whether a value is a name or an alias."""
+        return isinstance(value, str) and is_component_name(value, self.known)
 
 
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:

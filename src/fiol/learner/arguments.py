@@ -18,6 +18,7 @@ from fiol.features.chunk import MOST_FEATURES
 from fiol.features.hashing import Hashing, integer
 from fiol.features.labels import Labels, check_classes
 from fiol.features.table_encoding import TableEncoding
+from fiol.names import loss_named, penalty_named
 from fiol.presets import Stacked
 
 
@@ -52,10 +53,16 @@ def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
     >>> from fiol import FIOL, Squared
     >>> chosen_update(None, Squared(), None).brief()
     'Ensemble of 7 with Squared()'
+    >>> chosen_update("logistic", None, "l1:0.01").brief()
+    'Ensemble of 7 with Logistic() behind a gate with L1(lam=0.01)'
     >>> chosen_update(FIOL(Squared()), Squared(), None)
     Traceback (most recent call last):
     TypeError: give an update, which has a loss and a regularizer, or these
     """
+    if isinstance(update, str):
+        update, loss = None, update
+    loss = loss_named(loss) if isinstance(loss, str) else loss
+    regularizer = penalty_named(regularizer) if isinstance(regularizer, str) else regularizer
     if update is None:
         return Stacked(Logistic() if loss is None else loss, Unregularized() if regularizer is None else regularizer)
     if loss is not None or regularizer is not None:

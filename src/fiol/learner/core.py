@@ -29,6 +29,7 @@ from fiol.features.vocabulary import Vocabulary
 from fiol.learner.arguments import check_dtype, check_flag, fixed_features, labels_for, plans_of, table_encoding_given
 from fiol.learner.model_core import ModelCore, known_classes
 from fiol.persistence import records
+from fiol.summary import typical_sizes
 
 
 class LearnerCore(ModelCore):
@@ -369,6 +370,11 @@ class LearnerCore(ModelCore):
     def scales(self, features: int | None = None) -> Floats:
         n = self.space.features if features is None else features
         return np.ones(n) if self.whole_rows else self.engine.scales(n)
+
+    def typical_sizes(self) -> Floats:
+        engine: Any = self.engine
+        known_by = min(member.stiffness_known_by for member in getattr(engine, "members", None) or [engine])
+        return typical_sizes(self.scales(), self.stiffness()) if known_by == 0 else self.scales()
 
     def stiffness(self) -> Floats:
         """Return the cost of a squared change of every weight, as far as it is known: see `Engine.stiffness`."""

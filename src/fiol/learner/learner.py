@@ -36,7 +36,8 @@ class Learner(Model):
     update : the update rule, an `Update`, most easily one of `fiol.presets`; or an `Ensemble` of them, whose weights,
         scores and predictions are those of one combined linear model. By default `Stacked(loss, regularizer)`, an
         ensemble with nothing to tune.
-    loss, regularizer : instead of an update: a loss, `Logistic()` by default, and a penalty, none by default.
+    loss, regularizer : instead of an update: a loss, `Logistic()` by default, and a penalty, none by default. Names are
+        accepted as well (`fiol.names`): `Learner("quantile:0.9")`, `Learner(loss="hinge", regularizer="l1:1e-5")`.
     n_features : the number of features. By default the model grows as new ones appear in dicts, sparse rows and
         chunks. Arrays and frames have as many columns as the first one learned from.
     bits : hash all features, named or numbered, into 2**bits.
@@ -113,10 +114,10 @@ class Learner(Model):
 
     def __init__(
         self,
-        update: Update | Ensemble | None = None,
+        update: Update | Ensemble | str | None = None,
         *,
-        loss: AnyLoss | None = None,
-        regularizer: Regularizer | None = None,
+        loss: AnyLoss | str | None = None,
+        regularizer: Regularizer | str | None = None,
         n_features: int | None = None,
         bits: int | None = None,
         max_features: int | None = None,

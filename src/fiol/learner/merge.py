@@ -34,7 +34,7 @@ def check_mergeable(kind: Any, models: Any, base: Any) -> list[Any]:
     return parts
 
 
-def merge_names(parts: Sequence[Any], base: Any) -> list[str]:
+def part_names(parts: Sequence[Any], base: Any) -> list[str]:
     """Return what error messages call the base, if there is one, and the parts."""
     return ["base"] * (base is not None) + [f"learners[{k}]" for k in range(len(parts))]
 
@@ -43,7 +43,7 @@ def merge_cores(parts: Sequence[LearnerCore], weights: Sequence[float] | None, b
     """Return the mean of learners, see `Learner.merge`; they must not change meanwhile."""
     rows_before = 0 if base is None else base.rows
     share = shares_of(weights, [core.rows for core in parts], rows_before)
-    everyone, names = [*([] if base is None else [base]), *parts], merge_names(parts, base)
+    everyone, names = [*([] if base is None else [base]), *parts], part_names(parts, base)
     space, places = merge_feature_spaces([core.space for core in everyone], names)
     check_places(parts[0].update, places, names)
     engines = [aligned_engine(core, place, space) for core, place in zip(parts, places[-len(parts) :], strict=True)]

@@ -357,7 +357,7 @@ class Model(Exportable):
         return self.core.nbytes
 
     def importances(self, most: int | None = None, X: Any = None) -> dict[str | int, float]:
-        """Return the importance of every feature by its name: its weight times its scale, the largest in size first.
+        """Return the importance of every feature by its name: its weight times its typical size, the largest first.
 
         Weights alone compare meters with kilometers. For several classes the weight is the root mean square over
         classes, otherwise importances have the sign of the weight. Features with importance 0 are left out.
@@ -365,9 +365,11 @@ class Model(Exportable):
         Parameters
         ----------
         most : the largest number of features to return.
-        X : rows; the scale of a feature is its standard deviation in them. By default it is the largest value of the
-            feature (the largest distance from its mean, if it is centered), which `ScaleFree` steps, the default,
-            keep, and 1 with other steps.
+        X : rows; the size of a feature is its standard deviation in them. By default it is estimated from what step
+            sizes store. With `Curvature` steps, which the default ensemble has, it is the root mean square of the
+            feature (of its distance from the mean, if it is centered), each row weighted by the curvature of its loss,
+            in units in which a feature that always has its largest value has that size: a few extreme values hardly
+            change it. With other `ScaleFree` steps it is the largest value, and 1 with all others.
 
         Examples
         --------
@@ -380,7 +382,7 @@ class Model(Exportable):
         """
         with self.core.lock:
             core = self.core.copy()
-        scales = core.scales() if X is None else deviations(*core.space.moments(X))
+        scales = core.typical_sizes() if X is None else deviations(*core.space.moments(X))
         weights = core.weights()
         return {} if not weights.size else by_importance(core.space.names, weights, scales, most)
 

@@ -210,6 +210,10 @@ class ModelCore:
         """Return the largest values of all features, as far as they are known: see `Engine.scales`."""
         raise NotImplementedError
 
+    def typical_sizes(self) -> Floats:
+        """Return the typical size of values of every feature, as far as it is known: see `Model.importances`."""
+        raise NotImplementedError
+
     def settle(self) -> None:
         """Bring every stored weight up to date."""
         raise NotImplementedError

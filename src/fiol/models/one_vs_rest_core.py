@@ -28,7 +28,7 @@ from fiol.features.transaction import Transaction
 from fiol.features.vocabulary_merge import merge_feature_spaces
 from fiol.learner import Learner
 from fiol.learner.arguments import given_labels, table_encoding_given
-from fiol.learner.merge import merge_cores, merge_names
+from fiol.learner.merge import merge_cores, part_names
 from fiol.learner.model_core import ModelCore, copy_of
 from fiol.models.epochs import Map
 
@@ -355,6 +355,10 @@ class OneVsRestCore(ModelCore):
     def scales(self) -> Floats:
         return self.all_learners[0].core.scales(self.space.features)
 
+    def typical_sizes(self) -> Floats:
+        n = self.space.features
+        return np.mean([learner.core.typical_sizes()[:n] for learner in self.all_learners], axis=0)  # type: ignore[no-any-return]
+
     def settle(self) -> None:
         for learner in self.all_learners:
             learner.settle()
@@ -425,7 +429,7 @@ def merge_one_vs_rest(
     parts: Sequence[OneVsRestCore], weights: Sequence[float] | None, base: OneVsRestCore | None
 ) -> OneVsRestCore:
     """Return the mean of models, class by class: see `OneVsRest.merge`; they must not change meanwhile."""
-    everyone, names = [*([] if base is None else [base]), *parts], merge_names(parts, base)
+    everyone, names = [*([] if base is None else [base]), *parts], part_names(parts, base)
     space, _ = merge_feature_spaces([core.space for core in everyone], names)
     assert space.labels is not None
 

@@ -33,6 +33,8 @@ from fiol.persistence.state_checks import check_finite, find_not_finite
 Path = Union[str, "os.PathLike[str]"]
 #: Makes a model from header, arrays and `compiled`.
 Builder = Callable[[dict[str, Any], dict[str, Array], bool], Any]
+#: The function that makes models of each kind whose `meta` says how data are read, for `load`.
+TRAINED_BUILDERS: dict[str, Builder] = {}
 #: The function that makes models of each kind, for `load`.
 BUILDERS: dict[str, Builder] = {}
 
@@ -68,6 +70,9 @@ def load(path: Path, compiled: bool = True) -> Any:
     ('Learner', {'target': 'price'})
     """
     stored = read_model(path)
+    reading = stored.meta.get("reading")
+    if isinstance(reading, dict) and isinstance(reading.get("format"), str) and stored.kind in TRAINED_BUILDERS:
+        return build_model(path, stored, TRAINED_BUILDERS[stored.kind], compiled)
     if stored.kind not in BUILDERS:
         known = ", ".join(sorted(BUILDERS))
         raise ModelFileError(

@@ -132,7 +132,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
         except BaseException as error:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
-            if isinstance(error, OSError) and error.filename == temporary:  # the user knows `path` only
+            if isinstance(error, OSError) and error.filename in (temporary, None):  # the user knows `path` only
                 raise OSError(error.errno, error.strerror, os.fspath(path)) from error
             raise
     sync_directory(folder)

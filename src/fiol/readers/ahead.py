@@ -39,9 +39,13 @@ class Ahead(Generic[Item]):
         return self
 
     def __next__(self) -> Item:
+        return self.next_within(None)
+
+    def next_within(self, seconds: float | None) -> Item:
+        """Return the next item; queue.Empty if none comes within some seconds."""
         if self._over:
             raise StopIteration
-        is_item, found = self._made.get()
+        is_item, found = self._made.get(timeout=seconds)
         if is_item:
             return found  # type: ignore[no-any-return]
         self._over = True

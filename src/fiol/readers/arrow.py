@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fiol.features.column_values import columns_of
 from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import Batch
+from fiol.readers.batch import Batch, SourceError
 from fiol.readers.columns import (
     ASIDE,
     arrow_module,
@@ -21,7 +21,7 @@ from fiol.readers.columns import (
 )
 from fiol.readers.formats import Format
 from fiol.readers.parquet import ROWS_AT_ONCE
-from fiol.readers.sources import SourceError, Sources, Stream
+from fiol.readers.sources import Sources, Stream
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fiol.readers.batch import BadLineError
 
 #: What may be done about a bad line or cell.
 ON_ERROR = ("stop", "skip", "missing")
-#: So many of them are kept, to be shown.
+#: How many errors are kept, to be shown.
 KEPT_ERRORS = 10
 
 
@@ -42,3 +44,12 @@ class BadLines:
         """Count a cell that becomes missing."""
         count, first = self.cells.get(column, (0, error))
         self.cells[column] = count + 1, first
+
+
+def odd_cell_messages(reader: Any) -> list[str]:
+    """Return one sentence for every column with cells that could not be read and became missing."""
+    return [
+        f"{'1 cell' if count == 1 else f'{count:,} cells'} of column {column!r} could not be read and became missing, "
+        f"the first at {first}"
+        for column, (count, first) in getattr(reader, "odd_cells", {}).items()
+    ]

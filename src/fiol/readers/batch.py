@@ -33,6 +33,10 @@ class Batch(NamedTuple):
     read: int  #: bytes of the files, as they are on disk, that were read until the end of this batch
 
 
+class SourceError(ValueError):
+    """A file that cannot be read as what it seems to be: its name, and the reason."""
+
+
 class BadLineError(ValueError):
     """A line that cannot be read: file, line, column (from 1; 0 for the whole line) and the reason.
 

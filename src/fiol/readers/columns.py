@@ -20,8 +20,7 @@ from fiol.features.frames import as_list, match_columns
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.sources import SourceError
+from fiol.readers.batch import BadLineError, Batch, Place, SourceError
 
 if TYPE_CHECKING:
     from fiol.readers.reading import Reading
@@ -149,9 +148,12 @@ def numbers_in(values: Any, rows: Rows, kept: Any, column: str) -> Any:
     """Sample weights as an array."""
     found = np.empty(len(kept))
     for k, value in enumerate(as_list(values)):
-        if not isinstance(value, (int, float)):
-            raise rows.bad(int(kept[k]), column, f"must be a number, got {value!r}")
-        found[k] = value
+        try:
+            found[k] = value if isinstance(value, (int, float, str)) else np.nan
+        except ValueError:  # one weight that is no number makes the column text
+            found[k] = np.nan
+        if not 0.0 <= found[k] < np.inf:
+            raise rows.bad(int(kept[k]), column, f"must be a number of at least 0, got {value!r}")
     return found
 
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 #: Delimiters that are looked for.
 DELIMITERS = ",\t;|"
 #: Options that a reading does not store.
-DEFAULTS = (("names", None), ("decimal", "."))
+OPTION_DEFAULTS = (("names", None), ("decimal", "."))
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
 #: A record of more bytes is a quote that nobody closed.
@@ -96,7 +96,7 @@ class Csv(Format):
         typed, _ = CsvTypes({**types, **(told["types"] or {})}, told, encoding).table(body, names, names, bad)
         types = {**types, **(told["types"] or {})}
         made = guessed_fields(columns_of(as_frame(typed)), given)
-        return {**made, "options": {**{k: v for k, v in told.items() if (k, v) not in DEFAULTS}, "types": types}}
+        return {**made, "options": {**{k: v for k, v in told.items() if (k, v) not in OPTION_DEFAULTS}, "types": types}}
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""

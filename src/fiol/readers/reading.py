@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import queue
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
 from fiol.readers.ahead import Ahead
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import BadLineError, Batch
+from fiol.readers.batch import BadLineError, Batch, SourceError
 from fiol.readers.formats import FORMATS, Format, format_called
-from fiol.readers.sources import START_SIZE, SourceError, Sources
+from fiol.readers.sources import START_SIZE, Sources
 
 #: Endings that compression adds to the names of files.
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
@@ -166,11 +167,20 @@ class Reader:
         return self
 
     def __next__(self) -> Batch:
+        batch = self.next_within(None)
+        assert batch is not None
+        return batch
+
+    def next_within(self, seconds: float | None) -> Batch | None:
+        """Return the next batch, None if none comes within some seconds; StopIteration at the end."""
         try:
-            batch, self.skipped = next(self._batches)
+            found = next(self._batches) if seconds is None else self._batches.next_within(seconds)
+        except queue.Empty:
+            return None
         except StopIteration:
             self.skipped = self._bad.count
             raise
+        batch, self.skipped = found
         return batch  # type: ignore[no-any-return]
 
     @property

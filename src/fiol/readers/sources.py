@@ -16,6 +16,8 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+import time
 import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +26,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.readers.batch import BadLineError, Place
+from fiol.readers.batch import BadLineError, Place, SourceError
+from fiol.readers.digests import FileDigest
+from fiol.readers.live import LIVE_SECONDS, LiveFile, is_pipe
 
 #: Standard input, among the names of files.
 STANDARD_INPUT = "-"
@@ -47,10 +51,6 @@ _pipes: dict[tuple[int, int], Any] = {}
 _spooled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
-class SourceError(ValueError):
-    """A file that cannot be read as what it seems to be: its name, and the reason."""
-
-
 class Block(NamedTuple):
     """Some lines of a file: `data[:size]`, which ends with a line's end; what follows it in `data` is 0."""
 
@@ -61,12 +61,33 @@ class Block(NamedTuple):
 
 
 class Stream(io.RawIOBase):
-    """The bytes of one file, decompressed, for reading once; `taken` is how many were read of it as it is on disk."""
+    """The bytes of one file, decompressed, for reading once; `taken` is how many were read of it as it is on disk.
 
-    def __init__(self, name: str, raw: Any, owned: bool, ahead: bytes = b"") -> None:
+    Of a live file (`LiveFile`), a read ends `LIVE_SECONDS` after its first byte.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        raw: Any,
+        owned: bool,
+        ahead: bytes = b"",
+        live: LiveFile | None = None,
+        digest: FileDigest | None = None,
+    ) -> None:
         self.name = name
-        self.counted = Counted(raw, ahead, owned)
+        self.counted = Counted(raw, ahead, owned, live, digest)
         self.content: Any = decompressed(name, self.counted)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the file is still being written."""
+        return self.counted.live is not None
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether reading was stopped, perhaps in the middle of a line."""
+        return self.counted.live is not None and self.counted.live.stop.is_set()
 
     @property
     def taken(self) -> int:
@@ -78,11 +99,16 @@ class Stream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with the next bytes, less only if there are no more; SourceError if they are damaged."""
-        view, n = memoryview(buffer).cast("B"), 0
+        """Fill the buffer with the next bytes: all that fit, or that there are, or that arrive in time in a live file.
+
+        SourceError if they are damaged.
+        """
+        view, n, deadline = memoryview(buffer).cast("B"), 0, 0.0
         while n < len(view):
+            if n and self.counted.live is not None and not self.counted.has_more(deadline - time.monotonic()):
+                break
             try:
-                found = self.content.readinto(view[n:])
+                found = self._read_some(view[n:])
             except EOFError:
                 raise SourceError(f"{self.name} ends in the middle of its compressed data") from None
             except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, OSError) as error:
@@ -91,8 +117,17 @@ class Stream(io.RawIOBase):
                 raise SourceError(f"{self.name} holds compressed data that is damaged: {error}") from None
             if not found:
                 break
+            deadline = deadline or time.monotonic() + LIVE_SECONDS
             n += found
         return n
+
+    def _read_some(self, view: memoryview) -> int:
+        """Read the next bytes, at least one unless there are no more; of a live file no more than one read has."""
+        if self.is_live and hasattr(self.content, "read1"):
+            data = self.content.read1(len(view))
+            view[: len(data)] = data
+            return len(data)
+        return self.content.readinto(view) or 0
 
     def close(self) -> None:
         """Close the file."""
@@ -106,8 +141,11 @@ class Stream(io.RawIOBase):
 class Counted(io.RawIOBase):
     """A file that is read once, and how far; `ahead` is what was read of it before."""
 
-    def __init__(self, raw: Any, ahead: bytes, owned: bool) -> None:
+    def __init__(
+        self, raw: Any, ahead: bytes, owned: bool, live: LiveFile | None = None, digest: FileDigest | None = None
+    ) -> None:
         self.raw, self.ahead, self.owned, self.taken = raw, ahead, owned, 0
+        self.live, self.digest = live, digest
 
     def readable(self) -> bool:
         """It is."""
@@ -116,19 +154,27 @@ class Counted(io.RawIOBase):
     def look(self, n: int) -> bytes:
         """The next n bytes, or fewer at the end, which stay to be read."""
         while len(self.ahead) < n:
-            more = self.raw.read(n - len(self.ahead))
+            more = self.raw.read(n - len(self.ahead)) if self.live is None else self.live.read()
             if not more:
                 break
             self.ahead += more
         return self.ahead[:n]
 
+    def has_more(self, seconds: float) -> bool:
+        """Return whether bytes of a live file are there, or arrive within some seconds."""
+        return bool(self.ahead) or self.live is None or self.live.is_ready(max(0.0, seconds))
+
     def readinto(self, buffer: Any) -> int:
         """The next bytes, some at least unless there are no more."""
-        if self.ahead:
+        if self.live is not None and not self.ahead:
+            self.ahead = self.live.read()
+        if self.ahead or self.live is not None:
             n = min(len(buffer), len(self.ahead))
             buffer[:n], self.ahead = self.ahead[:n], self.ahead[n:]
         else:
             n = self.raw.readinto(buffer) or 0
+        if self.digest is not None:
+            self.digest.add(memoryview(buffer)[:n])
         self.taken += n
         return n
 
@@ -156,7 +202,12 @@ class Sources:
     [(b'1 1:2\\n', 1), (b'0 1:3\\n0 2:1\\n', 1)]
     """
 
-    def __init__(self, sources: Any) -> None:
+    def __init__(self, sources: Any, follow: bool = False, idle_seconds: float | None = None) -> None:
+        self.follow, self.idle_seconds = follow, idle_seconds
+        #: Set to end live files: what has arrived by then is still read.
+        self.stop = threading.Event()
+        #: What was read of each file, if `keep_digests` was called.
+        self.digests: list[FileDigest] | None = None
         many = sources if isinstance(sources, Sequence) and not isinstance(sources, (str, bytes)) else [sources]
         #: The names of the files, as they were given or found.
         self.files: list[str] = []
@@ -176,6 +227,33 @@ class Sources:
         if STANDARD_INPUT not in self.files and not self._open:
             sizes = [os.stat(file) for file in self.files]
             self.size = sum(s.st_size for s in sizes) if all(is_regular(s) for s in sizes) else None
+            if follow and not is_regular(sizes[-1]):
+                raise ValueError(f"{self.files[-1]} is a pipe, which is read as rows arrive without follow")
+        elif follow:
+            raise ValueError("follow is for files that grow: a pipe is read as rows arrive without it")
+        if follow:
+            self.size = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the last of the files is still being written: a pipe, or a file that is followed."""
+        if self.follow:
+            return True
+        return any(is_pipe(self.pipe(number)) for number in range(len(self.files)))
+
+    def keep_digests(self, expected: Sequence[tuple[int, str]] = ()) -> None:
+        """Compute digests of what is read from now on.
+
+        Parameters
+        ----------
+        expected : for each of the first files, bytes and digest of an earlier run. SourceError, now for files on disk
+            and else as soon as they are read, if a file begins with other bytes.
+        """
+        self.digests = [FileDigest(name) for name in self.files]
+        for number, (size, text) in enumerate(expected[: len(self.files)]):
+            self.digests[number].expected = size, text
+            if size and self.pipe(number) is None:
+                self.digests[number].check_on_disk()
 
     @property
     def is_seekable(self) -> bool:
@@ -186,9 +264,17 @@ class Sources:
         """File `number`, from its beginning, decompressed."""
         name = self.files[number]
         raw = self.pipe(number)
+        digest = None if self.digests is None else self.digests[number]
+        if digest is not None:
+            digest.restart()
         if raw is not None:
-            return Stream(name, raw, False, _looked_at.pop(raw, b""))
-        return Stream(name, open(name, "rb", buffering=0), True)
+            live = LiveFile(raw, stop=self.stop) if is_pipe(raw) else None
+            return Stream(name, raw, False, _looked_at.pop(raw, b""), live, digest)
+        file = open(name, "rb", buffering=0)  # noqa: SIM115 - closed by the stream
+        live = None
+        if self.follow and number == len(self.files) - 1:
+            live = LiveFile(file, True, self.idle_seconds, self.stop)
+        return Stream(name, file, True, b"", live, digest)
 
     def pipe(self, number: int) -> Any:
         """File `number`, open, if it can be read only once; None if it is a file on disk."""
@@ -216,6 +302,8 @@ class Sources:
         """File `number` as one on disk, for formats that say at the end what is in them: its name, or a copy, open."""
         raw = self.pipe(number)
         if raw is None:
+            if self.digests is not None:
+                self.digests[number].whole = True
             return self.files[number]
         if raw not in _spooled:
             copy = tempfile.TemporaryFile()  # noqa: SIM115 - it is there as long as the pipe is
@@ -236,6 +324,8 @@ class Sources:
                 raw = None if stream.counted.owned else stream.counted.raw
                 if raw is not None:
                     text = self._start_of_pipe(stream, raw, size)
+                elif stream.is_live:
+                    text = start_of_live(stream, size)
                 else:
                     data = bytearray(size + len(UTF8_MARK))
                     text = bytes(data[: stream.readinto(data)])
@@ -250,7 +340,7 @@ class Sources:
         data = bytearray(size + len(UTF8_MARK))
         stream.content = content
         try:
-            return bytes(data[: stream.readinto(data)])
+            return start_of_live(stream, size) if stream.is_live else bytes(data[: stream.readinto(data)])
         finally:
             stream.content = stream.counted
             _looked_at[raw] = bytes(keep.seen) + stream.counted.ahead
@@ -289,6 +379,24 @@ class Recorded(io.RawIOBase):
         return n
 
 
+def start_of_live(stream: Stream, size: int) -> bytes:
+    """Return the first lines of a live file that have arrived `LIVE_SECONDS` after its first byte, at least two."""
+    data, n = bytearray(size + len(UTF8_MARK)), 0
+    with memoryview(data) as view:
+        while n < len(data):
+            found = stream.readinto(view[n:])
+            n += found
+            if not found or (data.count(b"\n", 0, n) > 1 and not is_binary(data[:n])):
+                break
+    end = data.rfind(b"\n", 0, n) + 1
+    return bytes(data[: n if n == len(data) or not end or not found else end])
+
+
+def is_binary(data: bytearray) -> bool:
+    """Return whether bytes are no text: formats that are not of lines need more of them."""
+    return data.find(b"\0") >= 0
+
+
 def lines_in_blocks(stream: Stream, size: int) -> Iterator[Block]:
     """The lines of one file; see `Sources.blocks`."""
     line, rest, ended = 1, b"", False
@@ -307,7 +415,7 @@ def lines_in_blocks(stream: Stream, size: int) -> Iterator[Block]:
                 room = len(data) - SPARE - 1
             with memoryview(data) as view:
                 found = stream.readinto(view[n:room])
-            ended = found < room - n
+            ended = found < room - n if not stream.is_live else found == 0
             if first:
                 marked = without_mark(bytes(data[:4]), stream.name)
                 mark = 4 - len(marked)
@@ -316,10 +424,10 @@ def lines_in_blocks(stream: Stream, size: int) -> Iterator[Block]:
                     found -= mark
                 first = False
             n += found
-            cut = n if ended else data.rfind(b"\n", n - found, n) + 1
+            cut = n if ended and not stream.is_cut_short else data.rfind(b"\n", n - found, n) + 1
             if ended:
                 break
-        if ended and n and data[n - 1] != ord("\n"):
+        if ended and n and data[n - 1] != ord("\n") and not stream.is_cut_short:
             data[n] = ord("\n")
             n += 1
             cut = n

@@ -19,6 +19,7 @@ from fiol.readers.reading import Reading
 from fiol.reports.html import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
 from fiol.reports.svg import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
 from fiol.summary import brief_member
+from fiol.training.column_summary import COLUMNS_PRINTED, column_rows, count_features
 from fiol.training.evaluation import Evaluation
 from fiol.training.metrics import Line, TargetTable, Window
 from fiol.training.task_inference import Task
@@ -404,7 +405,7 @@ def feature_card(learner: Learner, task: Task) -> Card | None:
         return None
     first = [shortened(name, LONGEST_CELL) for name, _ in top[:2]]
     title = f"{first[0]} matters most" + "".join(f", then {name}" for name in first[1:])
-    remark = "Weight times the largest value: how far a feature moves the score."
+    remark = "Weight times the typical size of its values: how far a feature moves the score."
     if task.labels is not None:
         remark += f" To the right: speaks for {task.labels[1]}."
     elif task.kind == "classes":
@@ -442,20 +443,27 @@ def member_card(learner: Learner) -> Card | None:
 
 
 def column_card(learner: Learner) -> Card | None:
-    """Return the card of the encoding of columns."""
+    """Return kinds, missing values, features and examples of columns; of models without them, descriptions."""
+    summaries = count_features(learner.meta.get("training", {}).get("columns", []), learner.names)
+    if summaries:
+        head, *rows = column_rows(summaries[:COLUMNS_PRINTED])
+        title = f"{len(summaries)} columns became {learner.n_features:,} features"
+        more = f" The first {COLUMNS_PRINTED} are shown." if len(summaries) > COLUMNS_PRINTED else ""
+        remark = f"Missing values and examples are those of the first rows.{more}"
+        return Card(title, plain_table(head, rows, 2), remark)
     reading = learner.meta.get("reading")
     if reading is None:
         return None
     coding = Reading.from_json(reading).coding
     if coding is None:
         return None
-    rows = [
+    described = [
         list(column.describe().partition(": ")[::2]) for column in coding.columns if column.name != reading["target"]
     ]
-    if not rows:
+    if not described:
         return None
-    title = f"{len(rows)} columns became {learner.n_features:,} features"
-    return Card(title, plain_table(["column", "what it is"], rows, 2))
+    title = f"{len(described)} columns became {learner.n_features:,} features"
+    return Card(title, plain_table(["column", "what it is"], described, 2))
 
 
 def components_card(learner: Learner, task: Task, history: Sequence[Line]) -> Card:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fiol.components.losses import Binary
-from fiol.training.metrics import Line
+from fiol.training.metrics import BLOCK_ROWS, Line, from_base64
 from fiol.training.run import Regime
 
 FieldCheck = Callable[[Any], bool]
@@ -122,6 +122,22 @@ def is_target_table(value: Any) -> bool:
     )
 
 
+def are_pending(value: Any) -> bool:
+    """Return whether a value is scores, targets and weights of rows as `PassMetrics.to_json` writes them."""
+    try:
+        scores, y, weights = map(from_base64, value)
+    except (TypeError, ValueError):
+        return False
+    return (
+        0 < len(y) == len(weights) <= BLOCK_ROWS and len(scores) % len(y) == 0 and (y.dtype.kind != "i" or min(y) >= 0)
+    )
+
+
+def is_label(value: Any) -> bool:
+    """Return whether a value is a label as JSON has it."""
+    return isinstance(value, (str, bool, int, float))
+
+
 def is_asked(value: Any) -> bool:
     """Return whether a value holds the options and file names of a command."""
     return isinstance(value, dict) and list_of(lambda name: isinstance(name, str))(value.get("data", []))
@@ -135,13 +151,15 @@ def are_metrics(value: Any) -> bool:
 
 
 #: Fields that older files or first checkpoints do not have.
-OPTIONAL_FIELDS = ("windows", "members", "asked")
+OPTIONAL_FIELDS = ("windows", "members", "asked", "pending", "classes", "base", "rows_read", "digests", "class_weight")
 ASKED_FIELDS: dict[str, FieldCheck] = {"asked": is_asked}
 METRIC_FIELDS: dict[str, FieldCheck] = {
     "rows": whole_from(0),
     "targets": is_target_table,
     "windows": made_of(whole_from(1), list_of(made_of(whole_from(0), is_finite_number, is_total))),
     **dict.fromkeys(("loss", "since", "held_out"), made_of(is_total, is_finite_number)),
+    "pending": are_pending,
+    "classes": whole_from(0),
 }
 RUN_FIELDS: dict[str, FieldCheck] = {
     **ASKED_FIELDS,
@@ -152,6 +170,12 @@ RUN_FIELDS: dict[str, FieldCheck] = {
     "best": lambda value: value is None or made_of(whole_from(1), is_finite_number)(value),
     "why": lambda value: isinstance(value, str),
     "finished": lambda value: type(value) is bool,
+    "base": made_of(*[whole_from(0)] * 4),
+    "rows_read": whole_from(0),
+    "digests": list_of(
+        made_of(lambda value: isinstance(value, str), whole_from(0), lambda value: isinstance(value, str))
+    ),
+    "class_weight": lambda value: value is None or list_of(made_of(is_label, is_finite_number))(value),
 }
 LINE_FIELDS: dict[str, FieldCheck] = {
     **dict.fromkeys(Line._fields, is_loss),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ MOST_TARGETS = 1024
 FEW_TARGETS = 4
 #: Largest number of windows, and rows of a window at first.
 MOST_WINDOWS, FIRST_WINDOW = 128, 250
+#: Losses are summed in blocks of this many rows; `MOST_WINDOWS` and lines of the table begin where blocks do.
+BLOCK_ROWS = 1000
 #: Largest constant to try, unless a target is larger than half of it.
 LARGEST_CONSTANT = 64.0
 
@@ -224,23 +227,54 @@ def best_constant(loss: Any, values: list[float], shares: list[float]) -> float:
 
 
 class PassMetrics:
-    """The metrics of one pass. They depend on the rows only, and continue exactly from `to_json`."""
+    """The metrics of one pass. They depend on the rows and their order only, and continue exactly from `to_json`.
 
-    def __init__(self) -> None:
-        self.rows = 0
+    Rows are summed in blocks of `BLOCK_ROWS`, counted from the start of the pass, so that sums do not depend on how
+    rows arrive. Rows of a block that is not full are pending.
+    """
+
+    def __init__(self, classes: int = 0) -> None:
+        self.rows, self.classes = 0, classes
         self.loss, self.since, self.held_out = Mean(), Mean(), Mean()
         self.targets, self.windows = TargetTable(), Windows()
+        self.pending: list[tuple[Floats, Any, Floats]] = []  #: scores, targets or codes, and weights
 
-    def add(self, mean: float, y: Any, weights: Floats) -> None:
-        """Add rows that were learned from: their mean loss before, targets or codes, and weights."""
-        mass = float(weights.sum())
-        self.rows += len(weights)
+    def add(self, learner: Learner, scores: Floats, y: Any, weights: Floats) -> None:
+        """Add rows that were learned from: scores from before, targets or codes of classes, and weights."""
+        start = 0
+        while start < len(weights):
+            stop = min(len(weights), start + BLOCK_ROWS - self.rows % BLOCK_ROWS)
+            self.pending.append((scores[start:stop].copy(), y[start:stop].copy(), weights[start:stop].copy()))
+            self.rows += stop - start
+            start = stop
+            if self.rows % BLOCK_ROWS == 0:
+                self.flush(learner)
+
+    def flush(self, learner: Learner) -> None:
+        """Sum the pending rows."""
+        if not self.pending:
+            return
+        scores, y, weights = self._pending_rows()
+        if scores.ndim == 2:  # classes that appear in later blocks have no score here, however rows arrive
+            self.classes = max(self.classes, int(y.max()) + 1)
+            scores = np.ascontiguousarray(scores[:, : self.classes])
+        self.pending = []
+        mean, mass = mean_of_windows(learner, scores, y, weights, self.windows), float(weights.sum())
         self.loss.add(mean, mass)
         self.since.add(mean, mass)
         self.targets.add(y, weights)
 
+    def _pending_rows(self) -> tuple[Floats, Any, Floats]:
+        """Return scores, targets and weights of all pending rows; a class that a row had no score for has 0."""
+        scores, y, weights = zip(*self.pending, strict=True)
+        if scores[0].ndim == 2:
+            wide = max(part.shape[1] for part in scores)
+            scores = tuple(np.pad(part, ((0, 0), (0, wide - part.shape[1]))) for part in scores)
+        return np.concatenate(scores), np.concatenate(y), np.concatenate(weights)
+
     def line(self, number: int, loss: AnyLoss, learner: Learner) -> Line:
         """Return a line of the table, and start to count for the next one."""
+        self.flush(learner)
         held_out = self.held_out.value if self.held_out.mass else None
         since, self.since = self.since.value, Mean()
         constant = self.targets.least_loss(loss)
@@ -253,7 +287,12 @@ class PassMetrics:
         """Return all metrics as plain JSON values."""
         means = {name: [as_text(mean.total), mean.mass] for name, mean in self.means().items()}
         table = [self.targets.values.tolist(), self.targets.masses.tolist()]
-        return {"rows": self.rows, "targets": table, "windows": self.windows.to_json(), **means}
+        found = {"rows": self.rows, "targets": table, "windows": self.windows.to_json(), **means}
+        if self.classes:
+            found["classes"] = self.classes
+        if self.pending:
+            found["pending"] = [as_base64(part) for part in self._pending_rows()]
+        return found
 
     def means(self) -> dict[str, Mean]:
         """Return the means, by name."""
@@ -263,13 +302,35 @@ class PassMetrics:
     def from_json(cls, given: dict[str, Any]) -> PassMetrics:
         """Return the metrics that `to_json` wrote."""
         new = cls()
-        new.rows, new.targets = given["rows"], TargetTable(*given["targets"])
+        new.rows, new.targets, new.classes = given["rows"], TargetTable(*given["targets"]), given.get("classes", 0)
         if "windows" in given:
             new.windows = Windows.from_json(given["windows"])
+        if "pending" in given:
+            scores, y, weights = map(from_base64, given["pending"])
+            if y.dtype.kind == "i":  # codes of classes: a score for each
+                scores = scores.reshape(len(y), -1)
+            new.pending = [(scores, y, weights)]
         for name in new.means():
             total, mass = given[name]
             setattr(new, name, Mean(float(total), mass))
         return new
+
+
+def as_base64(values: Any) -> str:
+    """Return numbers as text that keeps all digits; codes of classes are small integers.
+
+    >>> from_base64(as_base64(np.array([0.1, -2.0]))), from_base64(as_base64(np.array([3, 4])))
+    (array([ 0.1, -2. ]), array([3, 4]))
+    """
+    kind = "<f8" if values.dtype.kind == "f" else "<i8"
+    return kind[1] + base64.b64encode(np.ascontiguousarray(values, kind).tobytes()).decode()
+
+
+def from_base64(text: str) -> Any:
+    """Return the numbers that `as_base64` wrote; ValueError if the text is no such numbers."""
+    if not isinstance(text, str) or text[:1] not in ("f", "i"):
+        raise ValueError(f"numbers in base64 start with f or i, got {text!r:.20}")
+    return np.frombuffer(base64.b64decode(text[1:], validate=True), f"<{text[0]}8").copy()
 
 
 def as_text(value: float) -> float | str:

@@ -7,10 +7,11 @@ model has learned from.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS
 from fiol.readers.batch import Batch
-from fiol.training.metrics import Line, PassMetrics, mean_of_windows
+from fiol.training.metrics import Line, PassMetrics
 from fiol.training.rows import TargetRows
 from fiol.training.shuffling import held_out_rows, shuffled
 from fiol.training.task_inference import Task, UnclearTargetError
@@ -34,6 +35,10 @@ FIRST_LINE = 1000
 WORK_AT_ONCE = 2**17
 #: Rows for compiling: enough to see which columns are far from 0.
 ROWS_REHEARSED = 64
+
+
+#: Features of a learner that hashes are hashed into at most 2 to this power in the trial.
+BITS_REHEARSED = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +87,15 @@ class Advance(NamedTuple):
     rows: int  #: learned from in this run, in all passes
 
 
+class Base(NamedTuple):
+    """The rows that a model had learned from before its last update: counts that the run continues from."""
+
+    rows: int = 0  #: learned from
+    scored: int = 0  #: held out
+    rows_read: int = 0  #: in the data, with those held out and those without a target
+    missing: int = 0  #: without a target
+
+
 class Training:
     """One training run: `for event in Training(learner, task, batches, regime).events(): ...`
 
@@ -89,10 +103,13 @@ class Training:
     ----------
     learner : the learner, which may have learned before.
     task : the loss of the learner, and how targets are written: see `fiol.training.task_inference`.
-    batches : returns an iterator of `Batch`, the same rows in every pass.
+    batches : returns an iterator of `Batch`, the same rows in every pass; None among them means that no rows have
+        arrived for a while.
     regime : passes, shuffling, held-out rows.
     defer_signals : context manager that delays signals to the end of its block: see `fiol.training.signals`.
     skip_missing : skip rows without a target, and count them (`missing`); otherwise they are an error.
+    class_weight : a factor of the sample weight for every label; None for none.
+    stopped : returns whether the data were cut short by a signal; then the pass is not ended.
     save : called with the learner at checkpoints, every `every_rows` rows and every `every_seconds` seconds.
     watch : called with this run, scores, their rows (`TargetRows`) and whether they are held out. All scores are from
         before the rows were learned from.
@@ -114,11 +131,13 @@ class Training:
         self,
         learner: Learner,
         task: Task,
-        batches: Callable[[], Iterator[Batch]],
+        batches: Callable[[], Iterator[Batch | None]],
         regime: Regime | None = None,
         *,
         defer_signals: Callable[[], AbstractContextManager[Any]] = nullcontext,
         skip_missing: bool = False,
+        class_weight: Mapping[Any, float] | None = None,
+        stopped: Callable[[], bool] = lambda: False,
         save: Callable[[Learner], None] | None = None,
         every_rows: float = float("inf"),
         every_seconds: float = float("inf"),
@@ -126,7 +145,8 @@ class Training:
     ) -> None:
         self.learner, self.task, self.batches = learner, task, batches
         self.regime = Regime() if regime is None else regime
-        self.defer_signals, self.skip_missing = defer_signals, skip_missing
+        self.defer_signals, self.skip_missing, self.class_weight = defer_signals, skip_missing, class_weight
+        self.stopped = stopped
         self.save, self.every_rows, self.every_seconds = save, every_rows, every_seconds
         self.watch, self.compiling = watch, 0.0  #: seconds of compiling before the first row
         self.number = 1  #: the pass, from 1
@@ -134,7 +154,8 @@ class Training:
         self.scored = 0  #: held-out rows that were scored in this pass
         self.read, self.read_before = 0, 0  #: bytes read in this pass, and without the last batch
         self.missing = 0  #: rows without a target in this pass
-        self.metrics = PassMetrics()
+        self.metrics = self._new_metrics()
+        self.base, self.rows_read = Base(), 0
         self.history: list[Line] = []
         self.finished = False
         self.best: Learner | None = None  #: the model after the best pass so far, with `patience`
@@ -157,6 +178,9 @@ class Training:
             "best": [self.best_pass, self.best_loss] if self.best_pass else None,
             "why": self.task.why,
             "finished": self.finished,
+            "rows_read": self.rows_read,
+            **({"base": list(self.base)} if self.base.rows else {}),
+            **({"class_weight": [list(pair) for pair in self.class_weight.items()]} if self.class_weight else {}),
         }
 
     def note(self) -> None:
@@ -184,6 +208,26 @@ class Training:
         self.history = [Line.from_json(line) for line in history]
         self.best_pass, self.best_loss = state["best"] or (0, float("inf"))
         self.best, self._saved_rows = best, self.rows
+        self.base, self.rows_read = Base(*state.get("base", ())), state.get("rows_read", 0)
+
+    def extend_from(self, state: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        """Continue after the rows of a run of one pass, with rows that follow them.
+
+        The result is that of a run that had all of the rows. ValueError for a run of which that cannot be so.
+        """
+        regime = Regime.from_json(state["regime"])
+        if regime.passes > 1 or regime.shuffle:
+            raise ValueError(
+                "a model of several passes or of shuffled rows cannot be updated exactly: its rows would have been "
+                "mixed with the new ones; train again with all rows"
+            )
+        if regime.holdout and not state["finished"]:
+            raise ValueError("a run with rows held out must be finished (--resume) before new rows follow")
+        self.go_on_from(state, history)
+        self.finished, self.regime = False, regime
+        self.base = Base(self.metrics.rows, self.scored, self.rows_read, self.missing)
+        if self.history and not is_line(self.history[-1].rows):
+            self.history.pop()  # the last line of a pass, which does not end there
 
     # --- the loop -----------------------------------------------------------------------------
 
@@ -191,6 +235,8 @@ class Training:
         """Learn until the end; yield an `Advance` after every piece of rows, and every new `Line` of the table."""
         while not self.finished:
             yield from self._one_pass()
+            if self.stopped():
+                return
             reported = is_line(self.metrics.rows)
             with self.defer_signals():
                 line = self._end_pass()
@@ -200,24 +246,26 @@ class Training:
     def _one_pass(self) -> Iterator[Advance | Line]:
         """Learn from the rest of the pass; see `events`."""
         done, regime = self.metrics.rows, self.regime
-        blocks, position = self._blocks(self.scored), 0
+        blocks, position = self._blocks(self.scored), self.base.rows
         if regime.shuffle:
             blocks = shuffled(blocks, regime.shuffle, regime.seed, self.number)
         for block in blocks:
             for start, stop in itertools.pairwise(self._cuts(block, position)):
                 if position + stop <= done:
                     continue
-                lines = self._learn(block.part(start, stop))
+                lines = self._learn(block.part(max(start, done - position), stop))
                 yield Advance(self.number, self._bytes_learned(stop / block.size), self.rows)
                 yield from lines
                 if self._is_due():
                     self.checkpoint()
             position += block.size
+        if self.stopped():
+            return
         if position < done:
             raise ValueError(
                 f"the data have {position:,} rows to learn from, but {done:,} were learned from before: they changed"
             )
-        if not position:
+        if position == self.base.rows and (not position or self.rows_read == self.base.rows_read):
             raise ValueError("there are no rows to learn from")
 
     def _cuts(self, block: TargetRows, position: int) -> list[int]:
@@ -238,12 +286,16 @@ class Training:
 
     def _blocks(self, scored: int) -> Iterator[TargetRows]:
         """Yield the rows to learn from; score held-out rows, except for the first `scored` of them."""
-        start = 0
-        regime, self.missing, held_before = self.regime, 0, 0
+        regime = self.regime
+        _, held_before, start, self.missing = self.base
         self.read = 0
         for batch in self.batches():
+            if batch is None:
+                if self._is_due():
+                    self.checkpoint()
+                continue
             self.read_before, self.read = self.read, batch.read
-            rows, there = rows_of_batch(batch, self.task, self.skip_missing)
+            rows, there = rows_of_batch(batch, self.task, self.skip_missing, self.class_weight)
             self.missing += int(np.count_nonzero(~there))
             stop, aside = start + batch.rows, None
             if regime.holdout:
@@ -254,7 +306,7 @@ class Training:
                 if len(new):
                     aside = rows.taken(new)
                 there &= ~held
-            start = stop
+            start = self.rows_read = stop
             if not there.all():
                 rows = rows.taken(np.flatnonzero(there))
             if rows.size:
@@ -275,9 +327,7 @@ class Training:
                 scores = learner.learn(*rows)
             codes, lines = self.task.codes(learner, rows.y), []
             for start, stop in itertools.pairwise(cuts_at_lines(self.metrics.rows, rows.size)):
-                part = codes[start:stop], rows.weights[start:stop]
-                mean = mean_of_windows(learner, scores[start:stop], *part, self.metrics.windows)
-                self.metrics.add(mean, *part)
+                self.metrics.add(learner, scores[start:stop], codes[start:stop], rows.weights[start:stop])
                 if is_line(self.metrics.rows):
                     lines.append(self._line())
             self.rows += rows.size
@@ -300,15 +350,21 @@ class Training:
 
     def _line(self) -> Line:
         """Append a line to the table and return it."""
-        line = self.metrics.line(self.number, self.task.loss, self.learner)
-        self.history.append(line)
-        return line
+        self.history.append(self.metrics.line(self.number, self.task.loss, self.learner))
+        return self.history[-1]
+
+    def current_line(self) -> Line:
+        """Return the line that the table would have now; nothing changes."""
+        return copy.deepcopy(self.metrics).line(self.number, self.task.loss, self.learner)
+
+    def _new_metrics(self) -> PassMetrics:
+        return PassMetrics(len(self.learner.classes or ()))
 
     def _end_pass(self) -> Line:
         """Return the last line of a pass, and start the next pass or finish the run."""
         regime, held = self.regime, self.metrics.held_out
         if not is_line(self.metrics.rows):
-            self._line()
+            self.history.append(self.current_line())  # the pass may go on: see `extend_from`
         elif held.mass:  # rows were scored after that line
             self.history[-1] = self.history[-1]._replace(held_out=held.value)
         line = self.history[-1]
@@ -320,7 +376,7 @@ class Training:
         patient = regime.patience is None or not self.best_pass or waited < regime.patience
         self.finished = self.number >= regime.passes or not patient
         if not self.finished:
-            self.number, self.scored, self.metrics = self.number + 1, 0, PassMetrics()
+            self.number, self.scored, self.metrics = self.number + 1, 0, self._new_metrics()
         elif self.best is not None and self.best_pass < self.number:
             self.best.meta = self.learner.meta
             self.learner = self.best
@@ -332,7 +388,7 @@ class Training:
             return False
         return (
             self.rows - self._saved_rows >= self.every_rows or time.monotonic() - self._saved_at >= self.every_seconds
-        )
+        ) and self.rows > self._saved_rows
 
     def _rehearse(self, rows: TargetRows) -> None:
         """Compile everything: let a new learner of the same kind learn from some rows, and make a line of the table.
@@ -341,20 +397,23 @@ class Training:
         """
         like, self._rehearsed = self.learner, True
         options = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype}
-        width = like.width if like.bits is None else None
+        width, bits = (like.width, None) if like.bits is None else (None, min(like.bits, BITS_REHEARSED))
         try:
-            twin = Learner(like.update, n_features=width, **options)
+            twin = Learner(like.update, n_features=width, bits=bits, **options)
         except TypeError:  # the update needs another number of features
             return
         for part in (rows, rows):  # the second time, columns far from 0 are known
-            scores, metrics = twin.learn(*part), PassMetrics()
+            scores = twin.learn(*part)
         codes = self.task.codes(twin, rows.y)
-        metrics.add(mean_of_windows(twin, scores, codes, rows.weights, metrics.windows), codes, rows.weights)
+        metrics = PassMetrics()
+        metrics.add(twin, scores, codes, rows.weights)
         metrics.line(1, self.task.loss, twin)
         twin.scores(rows.X)
 
 
-def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple[TargetRows, Any]:
+def rows_of_batch(
+    batch: Batch, task: Task, skip_missing: bool = False, class_weight: Mapping[Any, float] | None = None
+) -> tuple[TargetRows, Any]:
     """Return the rows of a batch with their targets in the form of the loss, and a mask of rows with a target.
 
     Raise UnclearTargetError, with the place, if a target is invalid, or missing without `skip_missing`.
@@ -370,7 +429,17 @@ def rows_of_batch(batch: Batch, task: Task, skip_missing: bool = False) -> tuple
         raise UnclearTargetError(f"{where}: row {int(np.argmin(there)) + 1} of these has no target")
     X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
     weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
+    if class_weight:
+        weights = weights * weights_of_labels(y, task, class_weight)
     return TargetRows(X, y, weights), there
+
+
+def weights_of_labels(y: Any, task: Task, class_weight: Mapping[Any, float]) -> Any:
+    """Return the weight of the label of every row, 1 for labels that have none; y is as `Task.coded` returns it."""
+    if task.labels is not None:
+        negative, positive = (class_weight.get(label, 1.0) for label in task.labels)
+        return np.where(y > 0.0, positive, negative)
+    return np.array([class_weight.get(label, 1.0) for label in y.tolist()])
 
 
 def cuts_at_lines(position: int, size: int) -> list[int]:

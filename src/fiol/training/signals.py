@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -39,6 +39,9 @@ class Signals:
 
     def __init__(self) -> None:
         self.depth, self.pending, self.before = 0, 0, dict[int, Any]()
+        #: Called at the first signal instead of raising `Stopped`, and the number of that signal.
+        self.on_signal: Callable[[], None] | None = None
+        self.handled = 0
 
     def __enter__(self) -> Signals:
         if threading.current_thread() is threading.main_thread():
@@ -52,6 +55,10 @@ class Signals:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.on_signal is not None:
+            stop, self.on_signal, self.handled = self.on_signal, None, number
+            stop()
+            return
         self.pending = number
         if not self.depth:
             raise Stopped(number)

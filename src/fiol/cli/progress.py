@@ -1,19 +1,23 @@
-"""What is seen of a run: a table that grows, and on a terminal a bar with the time that is left."""
+"""Progress of a run: a table that grows, and on a terminal a bar with the time left."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
 
 import click
 
+from fiol.cli.terminal import printable
 from fiol.reports.run_page import Speed
 from fiol.training.metrics import Line
 from fiol.training.run import Advance
 
-#: So many seconds of compiling are told.
-WORTH_TELLING = 0.5
+#: Compiling that takes this many seconds is mentioned.
+SLOW_COMPILE = 0.5
+#: A line is printed at least this often, in seconds, while rows arrive.
+LINE_SECONDS = 10.0
 #: The columns of the table: title and width.
 TABLE_COLUMNS = (
     ("rows", 11),
@@ -27,7 +31,7 @@ TABLE_COLUMNS = (
 )
 
 
-class Screen:
+class TrainingProgress:
     """`with Screen(size, passes) as screen:` shows events of a `Training`.
 
     `size` is all bytes of a pass, None if that is not known, `rows` what was learned from before. Lines of the table go
@@ -43,9 +47,9 @@ class Screen:
         self.read = 0  # in passes before this one
         self.started, self.last, self.task = time.perf_counter(), Advance(1, 0, rows), None
         self.speeds = [Speed(0.0, rows, 0)]  #: at the start and at every line; what compiling took does not count
-        self.compiling = 0.0
+        self.compiling, self.printed = 0.0, time.perf_counter()
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> TrainingProgress:
         if sys.stderr.isatty() and not self.quiet:
             from rich.console import Console
             from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -57,36 +61,49 @@ class Screen:
             self.bar = bar
             total = None if not self.size else float(self.size * self.passes)
             self.task = bar.add_task("reading", total=total)
-        self.say("  ".join(f"{title:>{width}}" for title, width in self.columns), "bold")
+        self.print("  ".join(f"{title:>{width}}" for title, width in self.columns), "bold")
         self.started = time.perf_counter()
         return self
 
     def __exit__(self, *error: object) -> None:
         if self.bar is not None:
             self.bar.stop()
+            self.bar = None
 
-    def say(self, text: str, style: str | None = None) -> None:
-        """A line of text, above the bar if there is one."""
+    def print(self, text: str, style: str | None = None) -> None:
+        """Print a line of text, above the bar if there is one; a closed or full standard output ends printing alone."""
         if self.quiet:
             return
+        text = printable(text)
         if self.bar is not None and sys.stdout.isatty():
-            self.bar.console.print(text, style=style, soft_wrap=True)
-        else:
+            self.bar.console.print(text, style=style, soft_wrap=True, markup=False)
+            return
+        try:
             click.echo(text)
+        except OSError as error:  # the model counts, not the table
+            self.quiet = True
+            drop_standard_output()
+            if not isinstance(error, BrokenPipeError):
+                click.echo(f"standard output: {error.strerror}: nothing more is printed", err=True)
 
     def compiled(self, seconds: float) -> None:
-        """Tell, once, what compiling took; it does not count as learning."""
+        """Print, once, how long compiling took; it does not count as learning."""
         if seconds and not self.compiling:
-            self.compiling = seconds
-            if seconds >= WORTH_TELLING:
-                self.say(f"Ready to learn after {seconds:.1f} s: what was compiled is kept for the next time")
+            self.compiling, self.printed = seconds, time.perf_counter()
+            if seconds >= SLOW_COMPILE:
+                self.print(f"Compiled in {seconds:.1f} s; later runs use the cache")
 
-    def show(self, event: Any) -> None:
-        """Show what an event says."""
+    def show(self, event: Any, current_line: Any = None) -> None:
+        """Show an event; `current_line` returns a line of the table if the last one was printed long ago."""
+        due = time.perf_counter() - self.printed > LINE_SECONDS
+        if due and current_line is not None and isinstance(event, Advance) and event.rows > self.last.rows:
+            self.show(event)
+            event = current_line()
         if isinstance(event, Line):
+            self.printed = time.perf_counter()
             seconds = time.perf_counter() - self.started - self.compiling
             self.speeds.append(Speed(seconds, self.last.rows, self.read + self.last.read))
-            self.say("  ".join(f"{self.cell(event, title):>{width}}" for title, width in self.columns))
+            self.print("  ".join(f"{self.cell(event, title):>{width}}" for title, width in self.columns))
         elif isinstance(event, Advance):
             if event.number > self.last.number:
                 self.read += self.last.read
@@ -95,7 +112,7 @@ class Screen:
                 self.bar.update(self.task, completed=self.read + event.read, description=f"{event.rows:,} rows")
 
     def cell(self, line: Line, title: str) -> str:
-        """What a line of the table has in a column."""
+        """Return the text of a cell of the table."""
         seconds, rows, read = (now - then for now, then in zip(self.speeds[-1], self.speeds[-2], strict=True))
         seconds = max(seconds, 1e-9)
         found = {
@@ -119,3 +136,13 @@ def loss_text(value: float | None) -> str:
     ('0.123457', '1234.57', '-', '1e+12')
     """
     return "-" if value is None else f"{value:.6g}"
+
+
+def drop_standard_output() -> None:
+    """Let standard output go nowhere, so that nothing else fails at a closed pipe or a full disk."""
+    stream = sys.stdout
+    if stream is None or stream is not sys.__stdout__:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

@@ -1,4 +1,4 @@
-"""How a command ends: one clear line and an exit code, whatever went wrong."""
+"""How a command ends: errors and warnings as one line on standard error, and exit codes."""
 
 from __future__ import annotations
 
@@ -10,49 +10,53 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import click
 
+from fiol.cli.terminal import printable
+
 #: Set to anything, errors come with their tracebacks.
 TRACEBACKS = "FIOL_TRACEBACK"
-#: What is the user's to mend: data, models, disks, libraries that are not there.
-USERS_TO_MEND = (ValueError, TypeError, OverflowError, OSError, ImportError, MemoryError)
+#: Errors of data, models, disks and missing libraries, which the user can mend.
+USER_ERRORS = (ValueError, TypeError, OverflowError, OSError, ImportError, MemoryError, RecursionError)
 
 
-def answering(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command whose errors are one line on standard error: 1 for data and models, 130 and 143 for signals."""
+def handle_errors(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command: errors are one line; exit code 1 for data and models, 130 and 143 for signals."""
 
     @functools.wraps(command)
-    def answer(*args: Any, **options: Any) -> Any:
-        from fiol.training.signals import Signals, Stopped  # imported here: help is for everyone
+    def run(*args: Any, **options: Any) -> Any:
+        from fiol.training.signals import Signals, Stopped  # imported here: --help needs none of it
+        from fiol.workflow.errors import OptionError
 
         try:
             with Signals() as signals, warnings.catch_warnings():
-                warnings.showwarning = say_warning
+                warnings.showwarning = print_warning
                 return command(*args, signals=signals, **options)
         except Stopped as stopped:
             for note in stopped.notes:
                 click.echo(note, err=True)
-            leave(128 + stopped.number)
+            exit_now(128 + stopped.number)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
-        except USERS_TO_MEND as error:
+        except OptionError as error:
+            raise click.UsageError(error_line(error)) from error
+        except USER_ERRORS as error:
             if os.environ.get(TRACEBACKS):
                 raise
-            raise click.ClickException(one_line(error)) from error
+            raise click.ClickException(error_line(error)) from error
 
-    return answer
-
-
-def say_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """A warning as one line on standard error."""
-    click.echo(f"Warning: {' '.join(str(message).split())}", err=True)
+    return run
 
 
-def leave(code: int) -> NoReturn:
+def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning as one line on standard error."""
+    click.echo(printable(f"Warning: {' '.join(str(message).split())}"), err=True)
+
+
+def exit_now(code: int) -> NoReturn:
     """End the process at once: to tear down the interpreter and its compiler takes longer than a stop may.
 
     Where standard output is not that of the process, this is somebody else's process, and as `sys.exit`.
@@ -65,15 +69,15 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def one_line(error: BaseException) -> str:
-    """What an exception says, in a line.
+def error_line(error: BaseException) -> str:
+    """Return the message of an exception as one line.
 
-    >>> one_line(OSError(28, "No space left on device", "model.fiol"))
+    >>> error_line(OSError(28, "No space left on device", "model.fiol"))
     'model.fiol: No space left on device'
     """
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+        return printable(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+    return printable(" ".join(str(error).split())) or type(error).__name__
 
 
 def refuse_existing(path: str, force: bool) -> None:
@@ -99,30 +103,8 @@ def check_folder(path: str) -> None:
         raise click.UsageError(f"no file can be written to the folder of {path}: {error.strerror}") from error
 
 
-@contextmanager
-def whole_file(path: str | None) -> Iterator[Any]:
-    """A text file that is at `path` when the block has ended well, and not before; None is standard output."""
-    if path is None:
-        yield sys.stdout
-        return
-    folder, name = os.path.split(os.path.abspath(path))
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.tmp")
-    try:
-        try:
-            with open(temporary, "x", encoding="utf-8", newline="") as file:
-                yield file
-        except OSError as error:
-            if error.filename == temporary:  # nobody has heard of that name
-                raise OSError(error.errno, error.strerror, path) from error
-            raise
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def tell_page(path: str | None) -> None:
-    """Say on standard error which page was written, if one was."""
+def print_page(path: str | None) -> None:
+    """Print on standard error which page was written, if one was."""
     if path is not None:
         click.echo(f"The page is {path}: open it in a browser.", err=True)
 

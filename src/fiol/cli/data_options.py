@@ -1,0 +1,136 @@
+"""Options of commands that read data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from fiol.cli.sections import option_in
+from fiol.cli.terminal import echo
+from fiol.readers.bad_lines import ON_ERROR, odd_cell_messages
+
+#: The section of these options.
+DATA_SECTION = "Data"
+
+
+def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that `take_data_options` takes to a command."""
+    data = option_in(DATA_SECTION)
+    decorators = [
+        data(
+            "--format",
+            "format_",
+            metavar="NAME",
+            help="svmlight, vw, csv, json, parquet or arrow [default: inferred].",
+        ),
+        data("--target", metavar="COLUMN", help="The column to predict, where there are columns."),
+        data("--weight", metavar="COLUMN", help="The column of sample weights."),
+        data("--tag", metavar="COLUMN", help="The column with names of rows."),
+        data(
+            "--pairs", multiple=True, metavar="A,B", help="Multiply the features of two or three columns or namespaces."
+        ),
+        data(
+            "--column",
+            "columns",
+            multiple=True,
+            metavar="NAME,...=KIND",
+            help="Kind of columns: number, category, words, words:2 (with pairs of words), tags, date, time, skip; "
+            "may be repeated [default: inferred].",
+        ),
+        data(
+            "--reader",
+            "reader_options",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="An option of the format, such as zero_based=true or delimiter=';'; may be repeated.",
+        ),
+        data(
+            "--missing",
+            multiple=True,
+            metavar="TEXT",
+            help="A text that stands for a missing value, in every column; may be repeated [default: NA, ?, -, inf and "
+            "the like in columns of numbers, dates and times].",
+        ),
+        data(
+            "--on-error",
+            type=click.Choice(ON_ERROR),
+            default="missing",
+            show_default=True,
+            help="missing: a cell that is not of its column's kind is a missing value, and counted; any other bad "
+            "line, or a row without a target, is an error. skip: leave bad lines out and count them. stop: errors.",
+        ),
+    ]
+    for decorate in reversed(decorators):
+        command = decorate(command)
+    return command
+
+
+def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `TrainOptions` that concern data; they are taken out of `options`.
+
+    >>> take_data_options({"format_": None, "target": "y", "pairs": ("a,b",), "reader_options": ("zero_based=true",)})
+    {'target': 'y', 'pairs': (('a', 'b'),), 'reader': {'zero_based': True}}
+    """
+    given: dict[str, Any] = {}
+    for option, name in (("format_", "format"), *((name, name) for name in ("target", "weight", "tag", "on_error"))):
+        value = options.pop(option, None)
+        if value is not None:
+            given[name] = value
+    pairs = tuple(tuple(pair.split(",")) for pair in options.pop("pairs", ()))
+    if pairs:
+        given["pairs"] = pairs
+    missing = options.pop("missing", ())
+    if missing:
+        given["missing"] = missing
+    columns = dict(pair for text in options.pop("columns", ()) for pair in column_kinds(text))
+    if columns:
+        given["columns"] = columns
+    reader = dict(named_value(text) for text in options.pop("reader_options", ()))
+    if reader:
+        given["reader"] = reader
+    return given
+
+
+def named_value(text: str) -> tuple[str, Any]:
+    """A name and a value: JSON if it is, a text otherwise.
+
+    >>> named_value("delimiter=;"), named_value("names=[1, 2]")
+    (('delimiter', ';'), ('names', [1, 2]))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"--reader takes NAME=VALUE, got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def column_kinds(text: str) -> list[tuple[str, Any]]:
+    """Return columns and their kind, as `TableEncoding.from_spec` takes them.
+
+    >>> column_kinds("zip=category"), column_kinds("review=words:2"), column_kinds("id,name=skip")
+    ([('zip', 'category')], [('review', {'kind': 'words', 'ngrams': 2})], [('id', 'skip'), ('name', 'skip')])
+    """
+    names, equals, kind = text.rpartition("=")
+    kind, colon, ngrams = kind.partition(":")
+    if not equals or not all(names.split(",")) or (colon and not ngrams.isdigit()):
+        raise click.UsageError(f"--column takes NAME=KIND, such as zip=category or id,name=skip, got {text!r}")
+    found = {"kind": kind, "ngrams": int(ngrams)} if colon else kind
+    return [(name, found) for name in names.split(",")]
+
+
+def print_skipped(reader: Any, missing: int = 0) -> None:
+    """Print on standard error how many lines were left out, and why the first ones were."""
+    skipped = getattr(reader, "skipped", 0)
+    if skipped:
+        click.echo(f"{skipped:,} lines could not be read and were left out. The first of them:", err=True)
+        for error in reader.first_skipped[:3]:
+            echo(f"  {error}", err=True)
+    for message in odd_cell_messages(reader):
+        echo(message, err=True)
+    if missing:
+        click.echo(f"{missing:,} rows without a target were left out.", err=True)

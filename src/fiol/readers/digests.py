@@ -1,0 +1,84 @@
+"""Digests of what was read of files, so that a run that is resumed notices other data."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import Any
+
+from fiol.readers.batch import SourceError
+
+#: Bytes of a digest, and of a file that are hashed at once.
+DIGEST_SIZE, HASHED_AT_ONCE = 16, 2**20
+
+
+class FileDigest:
+    """A digest of the first bytes of a file, as they are on disk.
+
+    >>> digest = FileDigest("a.csv")
+    >>> digest.add(b"age,"), digest.add(b"price"), digest.record()[:2]
+    (None, None, ['a.csv', 9])
+    >>> again = FileDigest("a.csv")
+    >>> again.expected = tuple(digest.record()[1:])
+    >>> again.add(b"age;price")
+    Traceback (most recent call last):
+    fiol.readers.batch.SourceError: a.csv has changed: its first 9 bytes are not those that the model learned from
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.expected: tuple[int, str] | None = None  #: bytes and digest of an earlier run
+        self.whole = False  #: whether all of the file counts, since it is not read from start to end
+        self._hash, self._size = hashlib.blake2b(digest_size=DIGEST_SIZE), 0
+        self._longest: tuple[int, str] = 0, ""
+        self._lock = threading.Lock()
+
+    def restart(self) -> None:
+        """Begin again at the start of the file; the digest of most bytes is kept."""
+        with self._lock:
+            self._longest = max(self._longest, (self._size, self._hash.hexdigest()))
+            self._hash, self._size = hashlib.blake2b(digest_size=DIGEST_SIZE), 0
+
+    def add(self, data: Any) -> None:
+        """Add the next bytes; SourceError if they are not those of `expected`."""
+        with self._lock:
+            size, text = self.expected or (0, "")
+            if self._size < size <= self._size + len(data):
+                first = size - self._size
+                self._hash.update(data[:first])
+                if self._hash.hexdigest() != text:
+                    raise self._changed()
+                self._hash.update(data[first:])
+            else:
+                self._hash.update(data)
+            self._size += len(data)
+
+    def record(self) -> list[Any]:
+        """Return the name of the file, how many bytes were read, and their digest, as a checkpoint keeps them."""
+        if self.whole:
+            return [self.name, *digest_on_disk(self.name)]
+        with self._lock:
+            return [self.name, *max(self._longest, (self._size, self._hash.hexdigest()))]
+
+    def check_on_disk(self) -> None:
+        """Raise SourceError unless the file on disk begins with the expected bytes."""
+        assert self.expected is not None
+        if digest_on_disk(self.name, self.expected[0]) != self.expected:
+            raise self._changed()
+
+    def _changed(self) -> SourceError:
+        assert self.expected is not None
+        size = f"{self.expected[0]:,}"
+        return SourceError(f"{self.name} has changed: its first {size} bytes are not those that the model learned from")
+
+
+def digest_on_disk(name: str, size: int | None = None) -> tuple[int, str]:
+    """Return the number and the digest of the first bytes of a file, by default of all of them."""
+    found, left = hashlib.blake2b(digest_size=DIGEST_SIZE), os.path.getsize(name) if size is None else size
+    done = 0
+    with open(name, "rb") as file:
+        while left > done and (data := file.read(min(HASHED_AT_ONCE, left - done))):
+            found.update(data)
+            done += len(data)
+    return done, found.hexdigest()

@@ -1,0 +1,119 @@
+"""What became of the columns of a table: kind, examples, missing values and features, from the first rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.features.named_rows import NamedRows
+from fiol.summary import columns as aligned
+
+#: How many examples of a column are shown, characters of each, and columns in a table of text.
+EXAMPLES, LONGEST_EXAMPLE, COLUMNS_PRINTED = 3, 20, 40
+#: What ends the name of a column in the name of a feature.
+SEPARATOR = re.compile("[=:.]")
+MISSING = " is missing"
+
+
+def summarize_columns(encoding: Any, aside: Iterable[str | None], batches: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return name, kind, examples, share of missing values and number of features of every column.
+
+    Parameters
+    ----------
+    encoding : the `TableEncoding`.
+    aside : columns of target, weight and tag, which are left out.
+    batches : the first rows. Without names of features (hashed ones), examples and counts are left out.
+    """
+    left_out = {name for name in aside if name is not None}
+    found = {column.name: new_summary(column) for column in encoding.columns if column.name not in left_out}
+    rows, features = 0, dict[str, set[str]]()
+    for batch in batches:
+        rows += batch.rows
+        if isinstance(batch.X, NamedRows):
+            add_features(found, features, batch.X)
+    for name, summary in found.items():
+        if rows and features:
+            summary["features"] = len(features.get(name, ()))
+            summary["missing"] = summary.pop("_missing", 0) / rows
+        summary.pop("_missing", None)
+    return list(found.values())
+
+
+def new_summary(column: Any) -> dict[str, Any]:
+    """Return the summary of a column of which no row was seen."""
+    kind = column.kind if column.kind != "words" or column.ngrams == 1 else f"words:{column.ngrams}"
+    return {"name": column.name, "kind": kind, "examples": [], "missing": None, "features": None}
+
+
+def add_features(found: dict[str, dict[str, Any]], features: dict[str, set[str]], rows: NamedRows) -> None:
+    """Add the features of some rows to the summaries of their columns."""
+    counts = np.bincount(rows.chunk.indices, minlength=len(rows.names))
+    first = np.full(len(rows.names), -1, np.int64)
+    first[rows.chunk.indices[::-1]] = np.arange(len(rows.chunk.indices) - 1, -1, -1)
+    for k, name in enumerate(rows.names):
+        column, value = column_and_value(str(name), found)
+        if column is None:
+            continue
+        features.setdefault(column, set()).add(str(name))
+        summary = found[column]
+        if value is None:
+            summary["_missing"] = summary.get("_missing", 0) + int(counts[k])
+        elif len(summary["examples"]) < EXAMPLES and "." not in str(name)[len(column) : len(column) + 1]:
+            if value:
+                summary["examples"].append(value[:LONGEST_EXAMPLE])
+            else:
+                entries = np.flatnonzero(rows.chunk.indices[first[k] :] == k)[:EXAMPLES] + first[k]
+                summary["examples"] = [f"{number:.6g}" for number in rows.chunk.data[entries].tolist()]
+
+
+def column_and_value(feature: str, columns: Any) -> tuple[str | None, str | None]:
+    """Return the column of a feature, and the value in its name: "" for a number, None for a missing value.
+
+    >>> column_and_value("city=Rome", {"city", "age"}), column_and_value("age is missing", {"age"})
+    (('city', 'Rome'), ('age', None))
+    """
+    if feature in columns:
+        return feature, ""
+    if feature.endswith(MISSING) and feature.removesuffix(MISSING) in columns:
+        return feature.removesuffix(MISSING), None
+    for found in SEPARATOR.finditer(feature):
+        if feature[: found.start()] in columns:
+            return feature[: found.start()], feature[found.end() :]
+    return None, None
+
+
+def count_features(summaries: Sequence[dict[str, Any]], names: Sequence[Any] | None) -> list[dict[str, Any]]:
+    """Return summaries with the number of features that a model has of each column."""
+    if names is None:
+        return list(summaries)
+    counts = dict.fromkeys((summary["name"] for summary in summaries), 0)
+    for name in names:
+        column, _ = column_and_value(str(name), counts)
+        if column is not None:
+            counts[column] += 1
+    return [{**summary, "features": counts[summary["name"]]} for summary in summaries]
+
+
+def column_rows(summaries: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return a row of text for every column, the header first."""
+    rows: list[tuple[str, ...]] = [("column", "kind", "missing", "features", "examples")]
+    for summary in summaries:
+        missing = "" if summary["missing"] is None else f"{summary['missing']:.1%}"
+        features = "" if summary["features"] is None else f"{summary['features']:,}"
+        rows.append((summary["name"], summary["kind"], missing, features, ", ".join(summary["examples"])))
+    return rows
+
+
+def column_lines(summaries: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a table of columns as lines of text.
+
+    >>> one = {"name": "age", "kind": "number", "examples": ["30", "41"], "missing": 0.25, "features": 2}
+    >>> print("\\n".join(column_lines([one])))
+      column    kind  missing  features  examples
+      age     number    25.0%         2    30, 41
+    """
+    lines = aligned(column_rows(summaries[:COLUMNS_PRINTED]))
+    return lines + [f"  ... and {len(summaries) - COLUMNS_PRINTED:,} more"] * (len(summaries) > COLUMNS_PRINTED)

@@ -1,0 +1,95 @@
+"""`fiol.train` and `fiol.read`: what the command does, in Python."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fiol.features.frames import as_frame, as_list
+from fiol.readers.bad_lines import odd_cell_messages
+from fiol.readers.batch import Batch
+from fiol.readers.reading import guess
+from fiol.readers.sources import Sources
+from fiol.workflow.job import TrainingJob
+from fiol.workflow.model import TrainedModel, frame_file
+from fiol.workflow.options import TrainOptions
+
+
+def train(
+    data: Any,
+    target: str | None = None,
+    *,
+    output: Any = None,
+    resume: bool = False,
+    update: Any = None,
+    **options: Any,
+) -> TrainedModel:
+    """Train a model on files or a frame, as `fiol train` does, and return it.
+
+    Parameters
+    ----------
+    data : path of a file or folder, pattern, list of these, open file, or a frame of any library.
+    target : the column to predict, where there are columns.
+    output : a file for the model and its checkpoints; None writes none.
+    resume : continue from the checkpoint in `output`, if there is one.
+    update : path of a model that continues with these rows; all options but `on_error` are the model's.
+    options : weight, tag, format, columns (kinds by column), missing (texts that stand for missing values), pairs,
+        reader (options of the format), on_error ("missing", "skip", "stop"); loss, penalty, alpha, l1_ratio, algorithm,
+        step_size, bits, max_features, intercept, average, dtype, class_weight ("balanced", or weights by label);
+        passes, shuffle, seed, holdout, early_stop. Defaults are those of the command (`fiol train --help`).
+
+    Returns
+    -------
+    A `TrainedModel`: a `Learner` with `labels`, `columns`, `predict`, `predict_proba`, `evaluate` and `report`.
+
+    Examples
+    --------
+    >>> import pandas as pd, fiol
+    >>> frame = pd.DataFrame({"size": [30.0, 50.0, 80.0] * 99, "city": ["Rome", "Oslo", "Rome"] * 99})
+    >>> frame["price"] = 2.0 * frame["size"] + 5.0 * (frame["city"] == "Oslo") + 0.5
+    >>> model = fiol.train(frame, target="price", loss="squared_error")
+    >>> model.columns, model.predict(frame[:1]).shape, model.evaluate(frame)["r2"] > 0.9
+    (('size', 'city'), (1,), True)
+    """
+    path = None if output is None else os.fspath(output)
+    job = TrainingJob(sources_of(data, target), TrainOptions(target=target, **options), path)
+    if update is not None:
+        job.update(os.fspath(update))
+    elif resume and path is not None and os.path.exists(path):
+        job.resume()
+    else:
+        job.begin()
+    job.prepare()
+    for _ in job.run():
+        pass
+    for message in odd_cell_messages(job.reader):
+        warnings.warn(message, stacklevel=2)
+    return job.training.learner  # type: ignore[return-value]
+
+
+def read(data: Any, target: str | None = None, *, on_error: str = "missing", **options: Any) -> Iterator[Batch]:
+    """Yield the rows of files in batches: `for batch in fiol.read("clicks.csv", target="clicked")`.
+
+    A batch has rows `X` and targets `y` for `Learner.learn(batch.X, batch.y, batch.weights)`, and `tags`, `place` and
+    `rows`. Options are those of `fiol.train` that concern data: weight, tag, format, columns, pairs, reader.
+
+    >>> import io, fiol
+    >>> file = io.BytesIO(b"size,sold\\n1,no\\n2,yes\\n")
+    >>> [(batch.rows, batch.y.tolist()) for batch in fiol.read(file, target="sold")]
+    [(2, ['no', 'yes'])]
+    """
+    given, sources = TrainOptions(target=target, **options), Sources(sources_of(data, target))
+    with guess(sources, **given.reading()).batches(sources, on_error=on_error) as reader:
+        for batch in reader:
+            yield batch._replace(y=None if batch.y is None else np.array(as_list(batch.y)))
+
+
+def sources_of(data: Any, target: str | None) -> list[Any]:
+    """Return what `Sources` takes: names of files, or a frame as an open file."""
+    if not isinstance(data, (str, os.PathLike)) and not hasattr(type(data), "readinto") and as_frame(data) is not None:
+        return [frame_file(data, target or "target")]
+    return list(data) if isinstance(data, (list, tuple)) else [data]

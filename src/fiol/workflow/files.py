@@ -1,0 +1,36 @@
+"""Text files that are there when they are complete, or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from fiol.readers.writing import file_for
+
+
+@contextmanager
+def atomic_write(path: str | None) -> Iterator[Any]:
+    """Open a text file that replaces the one at `path` when the block ends well; None is standard output."""
+    if path is None:
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) or error.filename is not None:
+                raise
+            raise OSError(error.errno, error.strerror, "standard output") from error
+        return
+    try:
+        with file_for(path, overwrite=True) as raw:
+            text = io.TextIOWrapper(raw, "utf-8", newline="")
+            yield text
+            text.flush()
+            text.detach()
+    except OSError as error:
+        if error.filename is None or os.path.basename(str(error.filename)).startswith(".fiol-"):
+            raise OSError(error.errno, error.strerror, path) from error  # nobody knows the temporary name
+        raise

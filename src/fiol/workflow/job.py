@@ -1,0 +1,358 @@
+"""`TrainingJob`: one run of `fiol.train` or `fiol train`, from data and options to a model."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from fiol.components.joint_losses import JointLoss
+from fiol.integrations.parameters import STEP_SIZES, make_regularizer, make_update
+from fiol.learner import Learner
+from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO, algorithm_named, loss_named
+from fiol.readers.columns import coding_of, no_column
+from fiol.readers.reading import guess
+from fiol.readers.sources import Sources
+from fiol.training.column_summary import summarize_columns
+from fiol.training.run import Regime, Training
+from fiol.training.task_inference import Task, distinct, has_value, infer_task, plain_values
+from fiol.workflow.errors import OptionError
+from fiol.workflow.model import TrainedModel, open_model
+from fiol.workflow.options import TrainOptions, option_difference, option_text
+
+#: While all targets are the same, this many batches are read to find another one; of live data, this many rows.
+BATCHES_FOR_TARGETS, ROWS_FOR_TARGETS = 16, 100_000
+#: The file of the model after the best pass, while there may be a better one.
+BEST = ".best"
+#: How often, in seconds, a run without new rows looks whether a checkpoint is due.
+TICK_SECONDS = 1.0
+
+
+class TrainingJob:
+    """One run of training: data and options become a model.
+
+    Parameters
+    ----------
+    data : names of files, or one open file.
+    options : see `TrainOptions`.
+    output : the model file, where checkpoints go; None for none.
+    """
+
+    def __init__(
+        self,
+        data: Sequence[Any],
+        options: TrainOptions,
+        output: str | None = None,
+        follow: bool = False,
+        follow_seconds: float | None = None,
+    ) -> None:
+        self.options, self.output = options, output
+        names = [name if isinstance(name, str) else str(getattr(name, "name", "a frame")) for name in data]
+        #: The command, as a checkpoint keeps it.
+        self.asked: dict[str, Any] = {"data": names, **options.stored()}
+        try:
+            self.sources = Sources(list(data), follow, follow_seconds)
+        except ValueError as error:
+            raise OptionError(str(error)) from error
+        if options.passes > 1 and not self.sources.is_seekable:
+            raise OptionError("--passes needs data that can be read again: not standard input, no pipe, no --follow")
+        self.model: Any = None
+        self.reading: Any = None
+        self.task: Task = None  # type: ignore[assignment]
+        self.training: Training = None  # type: ignore[assignment]
+        self.class_weight: dict[Any, float] | None = None
+        self.state: dict[str, Any] | None = None  #: of the run that is resumed or updated
+        self.is_update = False
+        self.first: list[Any] = []  #: batches that were read to infer the task
+        self.reader: Any = None
+        self.saved_best = 0
+
+    # --- what to learn ------------------------------------------------------------------------
+
+    def infer(self) -> None:
+        """Infer how the data are read, and what is learned."""
+        try:
+            loss = None if self.options.loss is None else loss_named(self.options.loss)
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+        reading, bits = guess(self.sources, **self.options.reading()), self.options.bits
+        if bits is not None and "bits" in reading.kind.options and reading.option("bits") is None:
+            reading = dataclasses.replace(reading, options={**reading.options, "bits": bits})  # names are hashed there
+        self.reading = reading
+        self.reader = self.read()
+        self.task = self.task_of_first_rows(loss)
+        self.class_weight = self.weights_of_classes()
+
+    def begin(self) -> None:
+        """Infer how the data are read and what is learned, and make a model."""
+        self.sources.keep_digests()
+        self.infer()
+        self.model = self.make_model()
+        self.model.meta["reading"] = self.reading.to_json()
+        self.model.meta["training"] = {"asked": self.asked, **self.column_summaries()}
+
+    def resume(self) -> None:
+        """Continue from the checkpoint in `output`; OptionError if another command made it."""
+        assert self.output is not None
+        self.load(self.output)
+        assert self.state is not None
+        then = dict(self.state["asked"])
+        if then.pop("jobs", None) not in (None, 1):
+            raise OptionError(
+                f"{self.output} was made with --jobs, which fiol train no longer has: train anew without --resume"
+            )
+        if then.get("updated"):  # all other options are those of the model
+            other = option_difference({"data": then["updated"]}, {"data": self.asked["data"]})
+            self.asked = then
+        else:
+            other = option_difference(then, self.asked)
+        if other is not None:
+            raise OptionError(f"{self.output} was made with {other}: --resume continues the same command")
+        files = self.state.get("digests", [])
+        self.sources.keep_digests([(size, text) for _, size, text in files[-len(self.sources.files) :]])
+
+    def update(self, path: str) -> None:
+        """Continue the model in a file with new rows."""
+        self.is_update = True
+        given = [name for name in self.options.stored() if name not in ("on_error", "target")]
+        if given:
+            raise OptionError(f"--update takes {', '.join(map(option_text, given))} from the model: leave that out")
+        self.load(path)
+        if self.state is not None and Regime.from_json(self.state["regime"]) != Regime(
+            holdout=self.state["regime"]["holdout"], seed=self.state["regime"]["seed"]
+        ):
+            raise OptionError(
+                f"{path} was made with several passes or of shuffled rows, and cannot be updated exactly: "
+                "train again with all rows"
+            )
+        self.sources.keep_digests()
+        then = {} if self.state is None else dict(self.state["asked"])
+        data = [*then.get("data", []), *self.asked["data"]]
+        self.asked = {**then, "data": data, "updated": self.asked["data"]}
+
+    def load(self, path: str) -> None:
+        """Load a model; ValueError if nothing can follow it."""
+        self.model = open_model(path)
+        self.reading, self.task = self.model.reading, self.model.task
+        state = self.model.meta.get("training", {})
+        if not self.is_update and ("asked" not in state or "regime" not in state or "history" not in self.model.meta):
+            raise ValueError(f"{path} was not made by fiol train: there is nothing to continue")
+        self.state = state if "regime" in state else None
+        weights = state.get("class_weight")
+        self.class_weight = None if weights is None else dict(weights)
+
+    def read(self) -> Any:
+        """Return a reader of the data, from the beginning."""
+        if self.state is not None or self.is_update:
+            return self.model.reader(self.sources, on_error=self.options.on_error, target=self.options.target)
+        return self.reading.batches(self.sources, on_error=self.options.on_error)
+
+    def task_of_first_rows(self, loss: Any) -> Task:
+        """Return what to learn: the loss that is named, or the one for the targets of the first rows."""
+        targets: list[Any] = []
+        for batch in self.reader:
+            self.first.append(batch)
+            if batch.y is None:
+                raise ValueError(self.without_target(batch.place))
+            targets.append(plain_values(batch.y))
+            there = targets[-1][has_value(targets[-1])]
+            several = len(distinct(np.concatenate([there, *(some[:1] for some in targets)]))) > 1
+            enough = sum(map(len, targets)) >= ROWS_FOR_TARGETS or not self.sources.is_live
+            if several or (len(targets) >= BATCHES_FOR_TARGETS and enough):
+                break
+        if not self.first:
+            raise ValueError(f"{self.sources.files[0]}: there are no rows")
+        return infer_task(np.concatenate(targets), loss)
+
+    def without_target(self, place: Any) -> str:
+        """Return the message for rows without a target: which columns there are, those with a similar name first."""
+        names = [] if self.reading.coding is None else [column.name for column in self.reading.coding.columns]
+        if not self.reading.kind.has_columns:
+            return f"{place}: the rows have no target"
+        if self.reading.target is not None:
+            return f"{place.file}: {no_column(self.reading.target, names)}"
+        some = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+        return f"{place.file}: say by --target which column is to be predicted: {some}"
+
+    def weights_of_classes(self) -> dict[Any, float] | None:
+        """Return the weight of every label: as given, or "balanced" by the counts of the first rows."""
+        given = self.options.class_weight
+        if given is None:
+            return None
+        if self.task.kind == "numbers":
+            raise OptionError("--class-weight has no effect on numbers: it is for classes")
+        values = np.concatenate([plain_values(batch.y) for batch in self.first])
+        values = values[has_value(values)]
+        labels = distinct(values)
+        if given == "balanced":
+            counts = {label: int(sum(value == label for value in values.tolist())) for label in labels}
+            return {label: len(values) / (len(labels) * count) for label, count in counts.items() if count}
+        known = {str(label): label for label in [*(self.task.labels or []), *labels]}
+        unknown = [label for label in given if str(label) not in known]
+        if unknown and self.task.labels is not None:
+            raise OptionError(f"--class-weight has the label {unknown[0]!r}, but labels are {', '.join(known)}")
+        return {known.get(str(label), label): float(weight) for label, weight in given.items()}
+
+    def column_summaries(self) -> dict[str, Any]:
+        """Return the summaries of columns as a model's file keeps them; nothing if rows have no columns."""
+        if self.reading.coding is None:
+            return {}
+        aside = (self.reading.target, self.reading.weight, self.reading.tag)
+        return {"columns": summarize_columns(self.reading.coding, aside, self.first)}
+
+    def make_model(self) -> Any:
+        """Return a new model as the options describe it; OptionError if there is none."""
+        o, loss = self.options, self.task.loss
+        alpha = DEFAULT_ALPHA if o.alpha is None else o.alpha
+        l1_ratio = DEFAULT_L1_RATIO if o.l1_ratio is None else o.l1_ratio
+        parts = {
+            "bits": o.bits,
+            "max_features": o.max_features,
+            "table_encoding": None if self.reading.coding is None else coding_of(self.reading),
+            "intercept": o.intercept,
+            "average": o.average,
+            "dtype": o.dtype,
+        }
+        try:
+            algorithm = None if o.algorithm is None else algorithm_named(o.algorithm)
+            step_size = step_size_given(o.step_size)
+            if algorithm is None and isinstance(step_size, str) and step_size == "auto" and not o.average:
+                regularizer = make_regularizer(o.penalty, alpha, l1_ratio)
+                model = TrainedModel(loss=loss, regularizer=regularizer, **parts)  # type: ignore[arg-type]
+            else:
+                alone = algorithm is not None or o.average
+                update = make_update(loss, o.penalty, alpha, l1_ratio, algorithm or "FIOL", step_size, alone=alone)  # type: ignore[arg-type]
+                model = TrainedModel(update, **parts)  # type: ignore[arg-type]
+        except (TypeError, ValueError) as error:
+            raise OptionError(" ".join(str(error).split())) from error
+        if isinstance(loss, JointLoss):
+            for batch in self.first:
+                values = plain_values(batch.y)
+                labels = {*distinct(values[has_value(values)]), *(model.classes or [])}
+                new = labels - {*(model.classes or [])}
+                model.add_classes(sorted(new, key=lambda label: (str(type(label)), label)))
+        return model
+
+    # --- the run ------------------------------------------------------------------------------
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the data of the next pass; None while no rows of live data arrive."""
+        if self.reader is None or not self.first:
+            self.reader = self.read()
+        first, self.first = self.first, []
+        found = itertools.chain(first, self.live_batches() if self.sources.is_live else self.reader)
+        if self.model is None or self.model.core.space.columns is None:
+            return found
+        return (batch if batch is None else batch._replace(X=self.model.rows_of(batch.X)) for batch in found)
+
+    def live_batches(self) -> Iterator[Any]:
+        """Yield batches as they arrive, and None for every `TICK_SECONDS` without one."""
+        with contextlib.suppress(StopIteration):
+            while True:
+                yield self.reader.next_within(TICK_SECONDS)
+
+    def prepare(
+        self,
+        *,
+        defer_signals: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        every_rows: float = float("inf"),
+        every_seconds: float = float("inf"),
+        watch: Any = None,
+    ) -> Training:
+        """Make the `Training` of the run, at its beginning or where an earlier one ended."""
+        o = self.options
+        regime = Regime(o.passes, o.shuffle, o.seed, o.holdout, o.early_stop)
+        from_estimator = self.model.estimator
+        if not isinstance(self.model, Learner):
+            raise OptionError("a model of one learner per class is not updated by the command: use its estimator")
+        self.training = training = Training(
+            self.model,
+            self.task,
+            self.batches,
+            regime,
+            defer_signals=defer_signals,
+            skip_missing=o.on_error == "skip",
+            class_weight=self.class_weight,
+            stopped=self.sources.stop.is_set,
+            save=None if self.output is None else self.save,
+            every_rows=every_rows,
+            every_seconds=every_seconds,
+            watch=watch,
+        )
+        if self.state is not None and self.is_update:
+            training.extend_from(self.state, self.model.meta["history"])
+        elif self.state is not None:
+            if Regime.from_json(self.state["regime"]) != regime and not self.state["asked"].get("updated"):
+                raise ValueError(f"{self.output} has other passes, shuffling or held-out rows than its command")
+            training.go_on_from(self.state, self.model.meta["history"], self.load_best())
+            self.saved_best = training.best_pass
+        if self.is_update and from_estimator is None:
+            self.model.meta["training"] = {**self.model.meta.get("training", {}), "asked": self.asked}
+        return training
+
+    def run(self) -> Iterator[Any]:
+        """Train; yield the events of `Training.events`, and save at the end."""
+        try:
+            yield from self.training.events()
+            if self.training.finished:
+                self.training.checkpoint()
+        finally:
+            self.close()
+        if self.training.finished:
+            self.remove_best()
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self.reader is not None:
+            self.reader.close()
+
+    def save(self, model: Any) -> None:
+        """Write the model, and before it, if it is another, the model after the best pass."""
+        assert self.output is not None
+        if self.training.best is not None and self.training.best_pass != self.saved_best:
+            self.training.best.save(self.output + BEST)
+            self.saved_best = self.training.best_pass
+        digests = [] if self.sources.digests is None else [digest.record() for digest in self.sources.digests]
+        before = [] if self.state is None else self.state.get("digests", [])
+        if self.is_update:
+            digests = [*before, *digests]
+        if model.estimator is None:
+            model.meta["training"]["digests"] = digests
+        else:
+            for name in ("training", "history"):
+                model.meta.pop(name, None)
+        model.save(self.output)
+
+    def load_best(self) -> Any:
+        """Return the model after the best pass of a run that is resumed; None if there is none to return to."""
+        assert self.state is not None
+        assert self.output is not None
+        if self.options.early_stop is None or self.state["best"] is None or self.state["finished"]:
+            return None
+        return TrainedModel.load(self.output + BEST)
+
+    def remove_best(self) -> None:
+        """Remove the file of the model after the best pass."""
+        if self.output is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.output + BEST)
+
+
+def step_size_given(given: Any) -> Any:
+    """Return a step size: a number above 0, a name, or a component; ValueError for other texts."""
+    names = ("auto", "single", *STEP_SIZES)
+    if not isinstance(given, str) or given in names:
+        return given
+    try:
+        number = float(given)
+    except ValueError:
+        number = float("nan")
+    if not 0.0 < number < float("inf"):
+        raise ValueError(f"--step-size is a number above 0 or one of {', '.join(names)}, got {given!r}")
+    return number

@@ -1,0 +1,328 @@
+"""`TrainedModel`: a learner that has labels, and that knows how the data it was trained on are read."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fiol.components.losses import Binary
+from fiol.features.frames import as_frame
+from fiol.features.max_features import renumbered
+from fiol.features.named_rows import NamedRows
+from fiol.learner import Learner
+from fiol.learner.model import Model
+from fiol.models.one_vs_rest import OneVsRest
+from fiol.models.one_vs_rest_core import named_core
+from fiol.persistence.model import Path
+from fiol.public import load
+from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
+from fiol.training.task_inference import Task
+
+if TYPE_CHECKING:
+    from fiol.readers.batch import Batch
+    from fiol.readers.reading import Reading
+    from fiol.training.evaluation import Evaluation
+
+
+class Trained(Model):
+    """Labels, predictions of files and frames, evaluation and reports of `TrainedModel` and `TrainedOneVsRest`."""
+
+    #: The estimator that the model was loaded from, which `save` writes; None for models of `fiol train`.
+    estimator: Any = None
+
+    @property
+    def task(self) -> Task:
+        """What is predicted: the loss, and the labels of two classes."""
+        loss = self.update.loss
+        labels = None if isinstance(self, OneVsRest) else check_stored_labels(self.meta, loss)
+        if labels is None and isinstance(self, Learner) and isinstance(loss, Binary):
+            labels = [-1, 1]
+        return Task(loss, labels, self.meta.get("training", {}).get("why", ""))
+
+    @property
+    def reading(self) -> Reading | None:
+        """How the training data were read; None for the model of an estimator."""
+        from fiol.readers.reading import Reading
+
+        return Reading.from_json(self.meta["reading"]) if "reading" in self.meta else None
+
+    @property
+    def labels(self) -> list[Any] | None:
+        """The labels that are predicted, in the order of `predict_proba`; None if numbers are predicted."""
+        found = self.task.labels
+        return list(self.classes) if found is None and self.classes is not None else found
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The columns that features are made of; None if rows have no columns."""
+        reading, encoding = self.reading, self.table_encoding
+        encoding = encoding if encoding is not None or reading is None else reading.coding
+        if encoding is None:
+            return self.core.space.columns
+        aside = set() if reading is None else {reading.target, reading.weight, reading.tag}
+        return tuple(c.name for c in encoding.columns if c.kind != "skip" and c.name not in aside)
+
+    def save(self, path: Path) -> None:
+        """Write the model to a file, that of an estimator as an estimator."""
+        if self.estimator is None:
+            super().save(path)
+        else:
+            space, own = self.estimator._inside().core.space, self.core.space
+            space.encoder, space.features = own.encoder, own.features
+            self.estimator._coef = None
+            self.estimator.save(path)
+
+    # --- rows ---------------------------------------------------------------------------------
+
+    def batches(
+        self, data: Any, y: Any = None, on_error: str = "missing", needs_target: bool = False
+    ) -> Iterator[Batch]:
+        """Yield the rows of files or of a frame, as the model reads them."""
+        with self.reader(data, y, on_error, needs_target) as reader:
+            yield from reader
+
+    def reader(
+        self,
+        data: Any,
+        y: Any = None,
+        on_error: str = "missing",
+        needs_target: bool = True,
+        target: str | None = None,
+    ) -> Any:
+        """Return a `Reader` of files or a frame; targets are in the column of the training data, `target`, or `y`."""
+        from fiol.readers.reading import as_sources, format_of, guess
+        from fiol.readers.sources import START_SIZE
+
+        frame = as_frame(data)
+        target = target if self.reading is None else self.reading.target
+        if frame is not None:
+            data = frame_file(data, target or "target", y)
+            target = target or "target"
+        sources, reading = as_sources(data), self.reading
+        found = format_of(*sources.start(START_SIZE))
+        if reading is not None and found == "csv" and not reading.kind.has_columns:
+            found = reading.format  # lines of names, such as Vowpal Wabbit's with named labels, look like CSV
+        if reading is None or reading.format != found:
+            given = {} if reading is None else {name: getattr(reading, name) for name in ("target", "weight", "tag")}
+            coding = self.table_encoding if self.table_encoding is not None else getattr(reading, "coding", None)
+            if coding is None and self.core.space.columns is not None:
+                coding = dict.fromkeys(self.core.space.columns, "number")
+            reading = guess(sources, **{"target": target, **given, "coding": coding, "format": found})
+        if not needs_target and reading.target is not None:
+            reading = dataclasses.replace(reading, target=None)  # rows are predicted whether or not they have one
+        return reading.batches(sources, on_error=on_error)
+
+    def rows_of(self, X: Any) -> Any:
+        """Return rows of a batch as the model takes them: numbered, if its features are columns without an encoding."""
+        columns = self.core.space.columns
+        if not isinstance(X, NamedRows) or columns is None or self.core.space.encoder is not None:
+            return X
+        places = {name: k for k, name in enumerate(columns)}
+        unknown = next((name for name in X.names if name not in places), None)
+        if unknown is not None:
+            raise ValueError(f"the model has no feature {unknown!r}: its columns are numbers, {', '.join(columns)}")
+        return renumbered(X.chunk, np.array([places[name] for name in X.names], np.int64))
+
+    # --- predictions --------------------------------------------------------------------------
+
+    def scores(self, X: Any) -> Any:
+        """Return the score of every row, of shape (rows,) or (rows, classes); X may be a path as well."""
+        if is_path(X):
+            parts = [super(Trained, self).scores(self.rows_of(batch.X)) for batch in self.batches(X)]
+            return np.concatenate(parts) if parts else np.empty(0)
+        return super().scores(self.rows_of(X))
+
+    def predict(self, X: Any) -> Any:
+        """Return the label of every row, or the number that is predicted; X is a frame, a path or other rows.
+
+        >>> import pandas as pd, fiol
+        >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
+        >>> model = fiol.train(frame, target="sold")
+        >>> model.labels, model.columns, model.predict(frame)[:4].tolist()
+        (['no', 'yes'], ('size',), ['no', 'no', 'yes', 'yes'])
+        """
+        scores = self.scores(X)
+        labels = self.labels
+        if labels is None:
+            return self.core.predictions(scores)
+        best = (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.array(labels, object if len({type(label) for label in labels}) > 1 else None)[best]
+
+    def predict_named(self, features: Any) -> Any:
+        """Return the label of one row given as a dict, or the number that is predicted."""
+        found = self.predict([features])[0]
+        return found.item() if isinstance(found, np.generic) else found
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the loss has probabilities of labels."""
+        return self.labels is not None and self.update.loss.link == "logit"
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of every label, of shape (rows, labels), in the order of `labels`.
+
+        Raises
+        ------
+        TypeError : the model predicts numbers, or its loss has no probabilities.
+        """
+        if not self.has_probabilities:
+            raise TypeError(f"{type(self.update.loss).__name__} has no probabilities: use predict or scores")
+        return self.probabilities_of(self.scores(X))
+
+    def probabilities_of(self, scores: Any) -> Any:
+        """Return the probability of every label from scores."""
+        if isinstance(self, OneVsRest):
+            return self.core.probabilities(scores)
+        p = self.core.predictions(scores.copy())
+        return p if p.ndim == 2 else np.column_stack([1.0 - p, p])
+
+    # --- evaluation ---------------------------------------------------------------------------
+
+    def evaluation(self, data: Any, y: Any = None, on_error: str = "missing") -> tuple[Evaluation, Any, int]:
+        """Return the `Evaluation` of files or a frame with targets, its reader, and how many rows have no target."""
+        from fiol.training.evaluation import Evaluation
+        from fiol.training.run import rows_of_batch
+
+        found, missing, task = Evaluation(self, self.task), 0, self.task  # type: ignore[arg-type]
+        with self.reader(data, y, on_error) as reader:
+            for batch in reader:
+                rows, there = rows_of_batch(batch._replace(X=self.rows_of(batch.X)), task, on_error == "skip")
+                missing += int(np.count_nonzero(~there))
+                found.add(self.scores(rows.X)[there], rows.y[there], rows.weights[there])
+        if not found.rows:
+            raise ValueError("there are no rows to compare")
+        return found, reader, missing
+
+    def evaluate(self, data: Any, y: Any = None) -> dict[str, Any]:
+        """Return metrics of the predictions for files, or for a frame with its target in a column or in `y`.
+
+        >>> import pandas as pd, fiol
+        >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
+        >>> fiol.train(frame, target="sold").evaluate(frame)["accuracy"]
+        1.0
+        """
+        return self.evaluation(data, y)[0].results()
+
+    def report(self, path: Path, data: Any, y: Any = None, command: str = "") -> None:
+        """Write an HTML page about the model and its predictions for files or a frame with targets."""
+        found, reader, missing = self.evaluation(data, y)
+        name = data if is_path(data) else "a frame" if as_frame(data) is not None else "the data"
+        write_evaluation_page(path, found, [os.fspath(name)], reader.skipped + missing, command)
+
+
+class TrainedModel(Trained, Learner):
+    """A `Learner` with labels and with what is known about its data: returned by `fiol.train` and `fiol.load`.
+
+    Beside the methods of a `Learner` it has `labels`, `columns`, `predict` (labels, or numbers), `predict_proba`,
+    `evaluate` and `report`. Rows are frames, dicts, arrays, or names of files.
+    """
+
+
+class TrainedOneVsRest(Trained, OneVsRest):
+    """The model of an estimator with one learner per class, with the methods of a `TrainedModel`."""
+
+
+def is_path(data: Any) -> bool:
+    """Return whether data are named by a path."""
+    return isinstance(data, (str, os.PathLike))
+
+
+def frame_file(frame: Any, target: str, y: Any = None) -> Any:
+    """Return the columns of a frame as an open Arrow file, with targets `y` as one more column."""
+    import narwhals as nw
+
+    from fiol.readers.columns import arrow_module
+
+    arrow, native = arrow_module(), nw.from_native(frame, eager_only=True, pass_through=True)
+    table = frame if isinstance(frame, arrow.Table) else native.to_arrow()
+    if y is not None:
+        values = y.tolist() if hasattr(y, "tolist") else list(y)
+        table = table.drop_columns([target]) if target in table.column_names else table
+        table = table.append_column(target, arrow.array(values))
+    file = io.BytesIO()
+    with arrow_module("pyarrow.ipc").new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    file.seek(0)
+    return file
+
+
+def open_model(path: Path, **options: Any) -> Any:
+    """Return the model in a file of any kind as a `TrainedModel`, or as a `TrainedOneVsRest`.
+
+    Options are those of `fiol.load`. ValueError if what the file says about its training is wrong.
+    """
+    found = as_trained(load(path, **options))
+    try:
+        check_checkpoint(found.meta)
+        _ = found.task, found.reading
+    except ValueError as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None
+    return found
+
+
+def as_trained(model: Any) -> Any:
+    """Return a model, or that of an estimator, as a `TrainedModel` or `TrainedOneVsRest`; memory is shared."""
+    if isinstance(model, Trained):
+        return model
+    if isinstance(model, Learner):
+        return TrainedModel.from_core(model.core, model.meta)
+    if isinstance(model, OneVsRest):
+        return TrainedOneVsRest.from_core(model.core, model.meta)
+    inner, names = model._inside() if hasattr(model, "_inside") else None, getattr(model, "feature_names_in_", None)
+    if inner is None:
+        raise ValueError(f"a {type(model).__name__} of passive-aggressive learners has no single model inside")
+    return trained_of_estimator(model, inner, None if names is None else [str(name) for name in names])
+
+
+def trained_of_estimator(estimator: Any, inner: Any, names: Sequence[str] | None) -> Any:
+    """Return the model inside an estimator, with its labels and names of columns; memory is shared."""
+    meta, pair = dict(getattr(estimator, "meta", {})), isinstance(inner, OneVsRest) and len(inner.classes) == 2
+    kind: Any = TrainedOneVsRest
+    if pair and inner.closed:
+        core: Any = named_core(inner.core, inner.classes[1], "the estimator")
+        meta["labels"], kind = plain_labels(inner.classes), TrainedModel
+    elif isinstance(inner, OneVsRest):
+        core = copy.copy(inner.core)
+        core.space = copy.copy(inner.core.space)
+    else:
+        core, kind = inner.core.with_engine(inner.core.engine, copy.copy(inner.core.space)), TrainedModel
+    if names is not None and core.space.table_encoding is None:
+        core.space.columns = tuple(names)
+    found = kind.from_core(core, meta)
+    found.estimator = estimator
+    return found
+
+
+def plain_labels(labels: Any) -> list[Any]:
+    """Return labels without numpy's types."""
+    return [label.item() if isinstance(label, np.generic) else label for label in labels]
+
+
+def write_evaluation_page(
+    path: Path, evaluation: Any, sources: Sequence[str], skipped: int = 0, command: str = ""
+) -> None:
+    """Write a page about a model and what its predictions are worth."""
+    from fiol.reports.run_page import RunOnPage
+    from fiol.training.metrics import Line
+    from fiol.workflow.files import atomic_write
+
+    model = evaluation.learner
+    page = RunOnPage(
+        model,
+        evaluation.task,
+        evaluation,
+        evaluated_on=f"{evaluation.rows:,} rows of {', '.join(sources)}",
+        command=command,
+        data=", ".join(model.meta.get("training", {}).get("asked", {}).get("data", [])) or "data that are not named",
+        windows=evaluation.windows.all,
+        history=[Line.from_json(line) for line in model.meta.get("history", [])],
+        skipped=skipped,
+    )
+    with atomic_write(os.fspath(path)) as file:
+        file.write(page.html())

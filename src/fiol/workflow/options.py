@@ -1,0 +1,165 @@
+"""Options of `fiol.train` and `fiol train`: names, defaults, checks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fiol.workflow.errors import OptionError
+
+#: Names of options in checkpoints, where they are others.
+STORED_NAMES = {"format": "format_", "reader": "reader_options"}
+#: Values in checkpoints of options that are not given.
+STORED_DEFAULTS: dict[str, Any] = {
+    "penalty": "none",
+    "alpha": 1e-4,
+    "l1_ratio": 0.15,
+    "step_size": "auto",
+    "no_intercept": False,
+}
+
+
+@dataclasses.dataclass
+class TrainOptions:
+    """How data are read, what is learned, and how often; see `fiol.train`."""
+
+    target: str | None = None
+    weight: str | None = None
+    tag: str | None = None
+    format: str | None = None
+    columns: Mapping[str, Any] | None = None
+    pairs: Sequence[Sequence[str]] = ()
+    reader: Mapping[str, Any] | None = None
+    missing: Sequence[str] = ()
+    on_error: str = "missing"
+    loss: Any = None
+    penalty: Any = None
+    alpha: float | None = None
+    l1_ratio: float | None = None
+    algorithm: str | None = None
+    step_size: Any = "auto"
+    bits: int | None = None
+    max_features: int | None = None
+    intercept: bool = True
+    average: bool = False
+    dtype: str = "float64"
+    class_weight: Any = None
+    passes: int = 1
+    shuffle: int = 0
+    seed: int = 1
+    holdout: float = 0.0
+    early_stop: int | None = None
+
+    def __post_init__(self) -> None:
+        self.pairs = tuple(tuple(pair) for pair in self.pairs)
+        if self.penalty == "none":
+            self.penalty = None
+        for name in ("alpha", "l1_ratio", "holdout"):
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise OptionError(f"{option_text(name)} must be a finite number")
+        if self.alpha is not None and self.penalty is None:
+            raise OptionError("--alpha has no effect without --penalty")
+        if self.l1_ratio is not None and not self._is_elastic_net():
+            raise OptionError("--l1-ratio has no effect without --penalty elasticnet")
+        if self.early_stop is not None and not self.holdout:
+            raise OptionError("--early-stop needs --holdout: rows that show which pass was the best")
+        if self.early_stop is not None and self.passes == 1:
+            raise OptionError("--early-stop has no effect on one pass: give --passes")
+        if self.bits is not None and self.max_features is not None:
+            raise OptionError("--bits and --max-features exclude each other")
+
+    def _is_elastic_net(self) -> bool:
+        from fiol.names import PENALTIES, canonical_name
+
+        return isinstance(self.penalty, str) and canonical_name(self.penalty, PENALTIES) == "elasticnet"
+
+    def reading(self) -> dict[str, Any]:
+        """Return what is given of a `Reading`, as `readers.reading.guess` takes it."""
+        given = {name: getattr(self, name) for name in ("format", "target", "weight", "tag")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if self.pairs:
+            given["pairs"] = self.pairs
+        if self.columns or self.missing:
+            from fiol.features.table_encoding import TableEncoding
+
+            given["coding"] = TableEncoding.from_spec(self.columns or {}, missing=self.missing or None)
+        if self.reader:
+            given["options"] = dict(self.reader)
+        return given
+
+    def stored(self) -> dict[str, Any]:
+        """Return the options that are not the default as plain JSON values, as checkpoints keep them.
+
+        >>> TrainOptions(target="y", columns={"zip": "category"}, seed=1, passes=2).stored()
+        {'target': 'y', 'columns': ['zip=category'], 'passes': 2}
+        """
+        found: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name == "intercept":
+                found["no_intercept"] = not value
+            elif field.name == "columns":
+                found["columns"] = [f"{name}={kind_text(kind)}" for name, kind in (value or {}).items()]
+            elif field.name == "pairs":
+                found["pairs"] = [",".join(pair) for pair in value]
+            elif field.name == "reader":
+                found["reader_options"] = [f"{name}={json_or_text(option)}" for name, option in (value or {}).items()]
+            elif field.name in ("loss", "penalty", "step_size", "class_weight") and not isinstance(value, (str, float)):
+                found[field.name] = None if value is None else repr(value)
+            else:
+                found[STORED_NAMES.get(field.name, field.name)] = value
+        return without_defaults(found)
+
+
+def without_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a checkpoint of any version without those that are the default, or not given."""
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainOptions)} | STORED_DEFAULTS
+    return {
+        name: value for name, value in stored.items() if value not in (None, [], ()) and value != defaults.get(name)
+    }
+
+
+def option_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Return the first option in which two commands differ, in words; None if they do not.
+
+    Options of other versions that have their default do not count.
+
+    >>> option_difference({"seed": 1, "data": ["a.csv"]}, {"data": ["a.csv"], "seed": 2})
+    '--seed 1, not 2'
+    """
+    before, after = without_defaults(then), without_defaults(now)
+    if before.get("on_error") == "stop":  # nothing was wrong so far, and any treatment of errors continues the run
+        before.pop("on_error"), after.pop("on_error", None)
+    defaults = {field.name: field.default for field in dataclasses.fields(TrainOptions)} | STORED_DEFAULTS
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            was, is_now = (found.get(name, defaults.get(name)) for found in (before, after))
+            return f"{'DATA' if name == 'data' else option_text(name)} {was!r}, not {is_now!r}"
+    return None
+
+
+def option_text(name: str) -> str:
+    """Return the option of the command that has a name.
+
+    >>> option_text("l1_ratio"), option_text("format_")
+    ('--l1-ratio', '--format')
+    """
+    return f"--{name.rstrip('_').replace('_', '-')}"
+
+
+def kind_text(kind: Any) -> str:
+    """Return the kind of a column as `--column` takes it.
+
+    >>> kind_text("date"), kind_text({"kind": "words", "ngrams": 2})
+    ('date', 'words:2')
+    """
+    return kind if isinstance(kind, str) else f"{kind['kind']}:{kind['ngrams']}" if "ngrams" in kind else kind["kind"]
+
+
+def json_or_text(value: Any) -> str:
+    """Return a value of a reader's option as `--reader` takes it."""
+    return value if isinstance(value, str) else json.dumps(value)

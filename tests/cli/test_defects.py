@@ -1,0 +1,143 @@
+"""Defects of earlier versions of the command, one test each."""
+
+import csv
+import io
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.cli.test_train import SINGLE, invoke
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.training.run import Training
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Return a CSV file of 40 rows."""
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,y\n" + "".join(f"{k % 7},{k % 3},{'no' if k % 7 < 3 else 'yes'}\n" for k in range(40)))
+    return path
+
+
+def in_a_process(arguments, **options):
+    """Run the command in a process of its own, in the interpreter."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command = [sys.executable, "-m", "fiol", *map(str, arguments)]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_rows_with_an_empty_target_are_predicted(rows, tmp_path):
+    model, new = tmp_path / "model.fiol", tmp_path / "new.csv"
+    invoke("train", rows, "--target", "y", *SINGLE, "-o", model)
+    new.write_text("a,b,y\n1,1,\n5,1,yes\n6,2,\n")
+    for options in ([], ["--on-error", "skip"]):
+        found = list(csv.DictReader(io.StringIO(invoke("predict", model, new, *options).output)))
+        assert [row["label"] for row in found] == ["no", "yes", "yes"]
+
+
+def test_closed_standard_output_does_not_cost_the_model(rows, tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    process = in_a_process(["train", rows, "--target", "y", *SINGLE, "-o", tmp_path / "model.fiol"], stdout=write)
+    os.close(write)
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, "Traceback" in error) == (0, False), error
+    assert fiol.load(tmp_path / "model.fiol").rounds == 40
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_full_standard_output_does_not_cost_the_model_and_is_named(rows, tmp_path):
+    model = tmp_path / "model.fiol"
+    with open("/dev/full", "w") as full:
+        process = in_a_process(["train", rows, "--target", "y", *SINGLE, "-o", model], stdout=full)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert "standard output: No space left on device" in error
+        assert fiol.load(model).rounds == 40
+        process = in_a_process(["predict", model, rows], stdout=full)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert "standard output: No space left on device" in error
+
+
+def test_control_characters_of_names_and_labels_are_shown_as_escapes(tmp_path):
+    path, model = tmp_path / "rows.csv", tmp_path / "model.fiol"
+    lines = [f"{k % 5},{('no', 'y-')[k % 5 > 1]}" for k in range(30)]
+    path.write_text("\n".join(["a\x1b[31m,y", *lines, ""]).replace("-", "\x1b]0"))
+    told = invoke("train", path, "--target", "y", *SINGLE, "-o", model).output
+    told += invoke("inspect", model).output + invoke("evaluate", model, path).output
+    assert "\x1b" not in told
+    assert "a\\x1b[31m" in told
+
+
+def test_hashed_svmlight_features_may_have_large_numbers(tmp_path, monkeypatch):
+    path = tmp_path / "ids.svm"
+    path.write_text("".join(f"{k % 2} {200_000_000 + k % 2}:1 2000000000:1\n" for k in range(40)))
+    widths = []
+    rehearse = Training._rehearse
+    monkeypatch.setattr(Training, "_rehearse", lambda self, part: widths.append(rehearse(self, part)))
+    monkeypatch.setattr(fiol.Learner, "compiled", True)  # a trial is made of what is compiled
+    invoke("train", path, "--bits", "10", *SINGLE, "-o", tmp_path / "ids.fiol")
+    assert widths == [None]
+    assert fiol.load(tmp_path / "ids.fiol").rounds == 40
+
+
+@pytest.mark.parametrize("weight", ["-1", "heavy"])
+def test_bad_weights_are_reported_with_file_and_line(tmp_path, weight):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,w,y\n1,1,0\n2,1,1\n3,1,0\n4,WEIGHT,1\n5,1,0\n".replace("WEIGHT", weight))
+    done = invoke("train", path, "--target", "y", "--weight", "w", *SINGLE, "-o", tmp_path / "m.fiol", code=1)
+    assert "rows.csv:5" in done.output
+
+
+def test_nested_json_is_a_bad_line(tmp_path):
+    path, deep = tmp_path / "rows.jsonl", "[" * 100_000 + "]" * 100_000
+    path.write_text('{"a": 1, "y": 0}\n{"a": 2, "y": 1}\n{"a": ' + deep + ', "y": 1}\n{"a": 3, "y": 0}\n')
+    done = invoke("train", path, "--target", "y", *SINGLE, "-o", tmp_path / "m.fiol", code=1)
+    assert "rows.jsonl:3" in done.output
+    invoke("train", path, "--target", "y", *SINGLE, "--on-error", "skip", "-o", tmp_path / "m.fiol")
+    assert fiol.load(tmp_path / "m.fiol").rounds == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--checkpoint-seconds", "nan"], "--checkpoint-seconds"),
+        (["--alpha", "0.1"], "--alpha has no effect without --penalty"),
+        (["--penalty", "l1", "--l1-ratio", "0.5"], "--l1-ratio has no effect without --penalty elasticnet"),
+        (["--class-weight", "maybe=2"], "--class-weight has the label 'maybe', but labels are no, yes"),
+        (["--class-weight", "yes=-2"], "weights from 0 on"),
+    ],
+)
+def test_options_without_effect_or_sense_are_refused(rows, tmp_path, options, words):
+    assert words in invoke("train", rows, "--target", "y", *options, "-o", tmp_path / "m.fiol", code=2).output
+
+
+def test_balanced_class_weights_are_inverse_to_counts(rows, tmp_path):
+    told = invoke(
+        "train", rows, "--target", "y", "--class-weight", "balanced", *SINGLE, "-o", tmp_path / "m.fiol"
+    ).output
+    assert "Class weights: no=1.111, yes=0.9091" in told
+    counts = {"no": 18, "yes": 22}
+    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()))
+    for batch in fiol.read(rows, target="y"):
+        signs = [1.0 if label == "yes" else -1.0 for label in batch.y]
+        learner.learn(batch.X, signs, [40 / (2 * counts[label]) for label in batch.y])
+    assert learner.weights.tobytes() == fiol.load(tmp_path / "m.fiol").weights.tobytes()
+
+
+def test_full_disk_names_the_model_file(rows, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fiol.persistence.model_file.pour", fail)
+    done = invoke("train", rows, "--target", "y", *SINGLE, "-o", tmp_path / "m.fiol", code=1)
+    assert "m.fiol: No space left on device" in done.output

@@ -1,0 +1,237 @@
+"""`fiol train --update` and `--resume`: models that continue with new rows, and runs that notice other data."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.cli.test_train import SINGLE, invoke
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.training import run as loop
+
+ROWS = 160
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+    monkeypatch.setattr(loop, "FIRST_LINE", 50)
+
+
+@pytest.fixture
+def lines():
+    """Return the header and the rows of a CSV file; the column `far` is centered."""
+    draw = np.random.default_rng(8)
+    x, far, city = draw.normal(size=ROWS), draw.normal(1000.0, 1.0, ROWS), draw.choice(["a", "b", "c"], ROWS)
+    y = x + (far - 1000.0) + (city == "a") + draw.normal(size=ROWS) > 0.3
+    y[:2] = True, False
+    rows = [f"{a:.3f},{b:.3f},{c},{['no', 'yes'][int(t)]}" for a, b, c, t in zip(x, far, city, y, strict=True)]
+    return "x,far,city,sold\n", rows
+
+
+def write(path, head, rows):
+    path.write_text(head + "".join(f"{row}\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("cut", [3, 20, 31, 50, 100, 159])
+@pytest.mark.parametrize("options", ["", "--holdout 0.2", "--class-weight yes=3,no=1", "--bits 6"])
+def test_updated_model_has_the_bytes_of_one_run_over_all_rows(lines, tmp_path, cut, options):
+    head, rows = lines
+    first, rest = write(tmp_path / "first.csv", head, rows[:cut]), write(tmp_path / "rest.csv", head, rows[cut:])
+    command = ["--target", "sold", *SINGLE, *options.split()]
+    invoke("train", first, rest, *command, "-o", tmp_path / "whole.fiol")
+    invoke("train", first, *command, "-o", tmp_path / "model.fiol")
+    invoke("train", rest, "--update", tmp_path / "model.fiol", "-o", tmp_path / "new.fiol")
+    invoke("train", rest, "--update", tmp_path / "model.fiol")
+    assert (tmp_path / "new.fiol").read_bytes() == (tmp_path / "model.fiol").read_bytes()
+    whole, model = fiol.load(tmp_path / "whole.fiol"), fiol.load(tmp_path / "model.fiol")
+    for name, array in whole.core.arrays().items():
+        assert array.tobytes() == model.core.arrays()[name].tobytes(), name
+    assert whole.names == model.names
+    assert whole.meta["history"] == model.meta["history"]
+    same = ("rows", "scored", "missing", "figures", "rows_read", "finished")
+    assert [whole.meta["training"][key] for key in same] == [model.meta["training"][key] for key in same]
+
+
+def test_update_refuses_what_cannot_be_exact_or_has_no_effect(lines, tmp_path):
+    head, rows = lines
+    path, model = write(tmp_path / "rows.csv", head, rows), tmp_path / "model.fiol"
+    for options in (["--passes", "2"], ["--shuffle", "10"]):
+        invoke("train", path, "--target", "sold", *SINGLE, *options, "-o", model, "--force")
+        assert "cannot be updated exactly" in invoke("train", path, "--update", model, code=2).output
+    invoke("train", path, "--target", "sold", *SINGLE, "-o", model, "--force")
+    done = invoke("train", path, "--update", model, "--loss", "hinge", code=2)
+    assert "--update takes --loss from the model" in done.output
+
+
+def test_update_that_is_killed_resumes_to_the_same_bytes(lines, tmp_path, monkeypatch):
+    head, rows = lines
+    first, rest = write(tmp_path / "first.csv", head, rows[:70]), write(tmp_path / "rest.csv", head, rows[70:])
+    whole, model = tmp_path / "whole.fiol", tmp_path / "model.fiol"
+    monkeypatch.setattr(loop, "WORK_AT_ONCE", 30)
+    for path in (whole, model):
+        invoke("train", first, "--target", "sold", *SINGLE, "-o", path)
+    invoke("train", rest, "--update", whole)
+    restore = interrupt(monkeypatch, 100)
+    with pytest.raises((KeyboardInterrupt, AssertionError)):
+        invoke("train", rest, "--update", model, "--checkpoint-rows", "5")
+    assert 70 < fiol.load(model).rounds < ROWS
+    restore()
+    invoke("train", rest, "--update", model, "--resume")
+    a, b = fiol.load(whole), fiol.load(model)
+    assert a.weights.tobytes() == b.weights.tobytes()
+    assert a.meta["history"] == b.meta["history"]
+
+
+def interrupt(monkeypatch, after):
+    """Let training be killed after some rows."""
+    learn = loop.Training._learn
+    monkeypatch.setattr(loop, "WORK_AT_ONCE", 30)
+
+    def die(self, block):
+        if self.rows >= after:
+            raise KeyboardInterrupt
+        return learn(self, block)
+
+    monkeypatch.setattr(loop.Training, "_learn", die)
+    return lambda: monkeypatch.setattr(loop.Training, "_learn", learn)
+
+
+@pytest.mark.parametrize("change", ["shuffled", "flipped", "first row gone"])
+def test_resume_notices_other_data_and_names_the_file(lines, tmp_path, monkeypatch, change):
+    head, rows = lines
+    path, model = write(tmp_path / "rows.csv", head, rows), tmp_path / "model.fiol"
+    restore = interrupt(monkeypatch, 60)
+    with pytest.raises((KeyboardInterrupt, AssertionError)):
+        invoke("train", path, "--target", "sold", *SINGLE, "-o", model, "--checkpoint-rows", "5")
+    restore()
+    other = {"shuffled": rows[::-1], "flipped": [row.replace("yes", "nay") for row in rows], "first row gone": rows[1:]}
+    write(path, head, other[change])
+    done = invoke("train", path, "--target", "sold", *SINGLE, "-o", model, "--resume", code=1)
+    assert "rows.csv has changed: its first" in done.output
+    write(path, head, rows)
+    invoke("train", path, "--target", "sold", *SINGLE, "-o", model, "--resume")
+    invoke("train", path, "--target", "sold", *SINGLE, "-o", tmp_path / "whole.fiol")
+    assert model.read_bytes() == (tmp_path / "whole.fiol").read_bytes()
+
+
+def test_resume_takes_checkpoints_of_versions_without_an_option(lines, tmp_path):
+    head, rows = lines
+    path, model = write(tmp_path / "rows.csv", head, rows), tmp_path / "model.fiol"
+    command = ["train", path, "--target", "sold", *SINGLE, "-o", model]
+    invoke(*command)
+    learner = fiol.load(model)
+    asked = learner.meta["training"]["asked"]
+    old = {"format_": None, "pairs": [], "columns": [], "on_error": "stop", "penalty": "none", "alpha": 1e-4, "seed": 1}
+    learner.meta["training"]["asked"] = {**asked, **old, "l1_ratio": 0.15, "dtype": "float64", "no_intercept": False}
+    learner.save(model)
+    assert "nothing is left to do" in invoke(*command, "--resume").output
+    assert "was made with --seed 1, not 2" in invoke(*command, "--seed", 2, "--resume", code=2).output
+
+
+# --- pipes and files that grow ----------------------------------------------------------------
+
+
+def run_fed(arguments, feed, tmp_path):
+    """Run the command in a process of its own with `feed(process)` for its input; return output and error."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "fiol", *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, cwd=tmp_path
+    )
+    feed(process)
+    return (*(text.decode() for text in process.communicate(timeout=60)), process.returncode)
+
+
+def wait_for(condition, seconds=30.0):
+    """Wait until a condition holds; fail after some seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes are not live on Windows")
+def test_rows_of_a_slow_pipe_are_learned_as_they_arrive_and_ctrl_c_loses_none(lines, tmp_path):
+    head, rows = lines
+    write(tmp_path / "rows.csv", head, rows)
+    model = tmp_path / "live.fiol"
+    command = ["train", "-", "--target", "sold", *SINGLE, "-o", model, "--checkpoint-seconds", "0.2"]
+
+    def feed(process):
+        process.stdin.write((head + "\n".join(rows[:40]) + "\n").encode())
+        process.stdin.flush()
+        wait_for(model.exists)
+        assert fiol.load(model).rounds == 40
+        process.stdin.write(("\n".join(rows[40:]) + "\n0.5,10").encode())  # the last line is not complete
+        process.stdin.flush()
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+    _, error, code = run_fed(command, feed, tmp_path)
+    assert (code, f"Stopped after {ROWS} rows" in error) == (130, True), error
+    command = ["train", "rows.csv", "--target", "sold", *SINGLE, "-o", "whole.fiol"]
+    assert run_fed(command, lambda process: None, tmp_path)[2] == 0
+    live, whole = fiol.load(model), fiol.load(tmp_path / "whole.fiol")
+    assert live.weights.tobytes() == whole.weights.tobytes()
+    assert live.meta["training"]["figures"] == whole.meta["training"]["figures"]
+
+
+def test_follow_reads_a_file_that_grows_to_the_bits_of_the_whole_file(lines, tmp_path):
+    head, rows = lines
+    whole, growing = write(tmp_path / "rows.csv", head, rows), write(tmp_path / "growing.csv", head, rows[:80])
+
+    def grow():
+        with growing.open("a") as file:
+            for start in range(80, ROWS, 16):
+                time.sleep(0.15)
+                text = "".join(f"{row}\n" for row in rows[start : start + 16])
+                file.write(text[:25])
+                file.flush()
+                time.sleep(0.05)
+                file.write(text[25:])
+                file.flush()
+
+    invoke("train", whole, "--target", "sold", *SINGLE, "-o", tmp_path / "whole.fiol")
+    writer = threading.Thread(target=grow)
+    writer.start()
+    command = ["train", growing, "--target", "sold", *SINGLE, "-o", tmp_path / "model.fiol"]
+    invoke(*command, "--follow", "--follow-seconds", "1.5")
+    writer.join()
+    a, b = fiol.load(tmp_path / "whole.fiol"), fiol.load(tmp_path / "model.fiol")
+    assert a.weights.tobytes() == b.weights.tobytes()
+    assert a.meta["history"] == b.meta["history"]
+    assert "no effect without --follow" in invoke(*command, "--follow-seconds", "1", code=2).output
+
+
+def test_dry_run_prints_columns_and_writes_nothing(lines, tmp_path):
+    head, rows = lines
+    path = write(tmp_path / "rows.csv", head, [*rows[:-1], ",1000.1,b,no"])
+    told = invoke("train", path, "--target", "sold", "--dry-run", "--column", "x,city=category").output
+    assert [line.split()[:2] for line in told.splitlines() if line.startswith("  ")][1:] == [
+        ["x", "category"],
+        ["far", "number"],
+        ["city", "category"],
+    ]
+    assert "two values, no and yes" in told
+    assert os.listdir(tmp_path) == ["rows.csv"]
+    told = invoke("train", path, "--target", "sold", *SINGLE, "-o", tmp_path / "model.fiol").output
+    line = next(line for line in told.splitlines() if line.startswith("  x"))
+    assert line.split()[:4] == ["x", "number", "0.6%", "2"]
+    assert (
+        line.split()[:4]
+        == next(
+            line for line in invoke("inspect", tmp_path / "model.fiol").output.splitlines() if line.startswith("  x ")
+        ).split()[:4]
+    )
+    facts = json.loads(invoke("inspect", tmp_path / "model.fiol", "--json").output)
+    assert [column["features"] for column in facts["columns"]] == [2, 1, 3]

@@ -1,0 +1,135 @@
+"""`fiol.train`, `fiol.read` and the models that they return; files of estimators in the command."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from tests.cli.test_train import SINGLE, invoke
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.workflow.errors import OptionError
+
+ROWS = 60
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Return a CSV file with numbers and text, and its frame."""
+    draw = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {"size": draw.normal(50.0, 9.0, ROWS).round(2), "city": draw.choice(["Rome", "Oslo", "Bonn"], ROWS)}
+    )
+    score = 0.1 * (frame["size"] - 50.0) + 2.0 * (frame["city"] == "Oslo") + draw.normal(size=ROWS)
+    frame["sold"] = np.where(score > 0.5, "yes", "no")
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    return tmp_path / "table.csv", pd.read_csv(tmp_path / "table.csv")
+
+
+def test_train_returns_the_model_of_the_command(table, tmp_path):
+    path, frame = table
+    invoke("train", path, "--target", "sold", *SINGLE, "-o", tmp_path / "model.fiol")
+    by_command = fiol.load(tmp_path / "model.fiol")
+    for data in (path, str(path), [path], frame, pl.from_pandas(frame)):
+        model = fiol.train(data, target="sold", algorithm="FIOL")
+        assert isinstance(model, fiol.TrainedModel)
+        assert model.weights.tobytes() == by_command.weights.tobytes()
+        assert (model.labels, model.columns) == (["no", "yes"], ("size", "city"))
+    labels = [
+        row["label"] for row in csv.DictReader(io.StringIO(invoke("predict", tmp_path / "model.fiol", path).output))
+    ]
+    for X in (path, frame, frame.drop(columns="sold"), pl.from_pandas(frame)):
+        assert by_command.predict(X).tolist() == labels
+    p = by_command.predict_proba(frame)
+    assert p.shape == (ROWS, 2)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    found = json.loads(invoke("evaluate", tmp_path / "model.fiol", path, "--json").output)
+    for given in ((path,), (frame,), (frame.drop(columns="sold"), frame["sold"])):
+        assert by_command.evaluate(*given)["auc"] == found["auc"]
+    by_command.report(tmp_path / "page.html", path)
+    assert "<html" in (tmp_path / "page.html").read_text()
+
+
+def test_train_writes_resumes_and_updates_files(table, tmp_path):
+    _, frame = table
+    first, rest = tmp_path / "first.csv", tmp_path / "rest.csv"
+    frame[:25].to_csv(first, index=False)
+    frame[25:].to_csv(rest, index=False)
+    whole = fiol.train([first, rest], "sold", algorithm="FIOL", output=tmp_path / "whole.fiol")
+    fiol.train(first, "sold", algorithm="FIOL", output=tmp_path / "model.fiol")
+    model = fiol.train(rest, output=tmp_path / "model.fiol", update=tmp_path / "model.fiol")
+    assert model.weights.tobytes() == whole.weights.tobytes()
+    again = fiol.train([first, rest], "sold", algorithm="FIOL", output=tmp_path / "whole.fiol", resume=True)
+    assert again.weights.tobytes() == whole.weights.tobytes()
+
+
+def test_options_of_train_are_those_of_the_command(table):
+    path, _ = table
+    model = fiol.train(
+        path, "sold", loss="hinge", algorithm="comid", penalty="l1", alpha=0.01, columns={"city": "skip"}
+    )
+    assert model.update == fiol.COMID(fiol.Hinge(), fiol.L1(0.01))
+    assert model.columns == ("size",)
+    with pytest.raises(TypeError, match="predict or scores"):
+        model.predict_proba(path)
+    with pytest.raises(OptionError, match="--alpha has no effect without --penalty"):
+        fiol.train(path, "sold", alpha=0.1)
+    with pytest.raises(TypeError, match="losss"):
+        fiol.train(path, "sold", losss="hinge")
+
+
+def test_read_yields_batches_that_learners_take(table):
+    path, _ = table
+    learner = fiol.Learner(fiol.FIOL(fiol.Logistic()))
+    for batch in fiol.read(path, target="sold"):
+        learner.learn(batch.X, [1.0 if label == "yes" else -1.0 for label in batch.y], batch.weights)
+    assert learner.weights.tobytes() == fiol.train(path, "sold", algorithm="FIOL").weights.tobytes()
+
+
+def estimators(frame):
+    """Return fitted estimators of several kinds, and the rows they predict for."""
+    X, y, numbers = frame[["size", "city"]], frame["sold"], frame["size"] * 2.0 + 1.0
+    once = {"max_iter": 1, "tol": None, "shuffle": False, "step_size": "single"}
+    return {
+        "two classes": (fiol.FIOLClassifier(**once).fit(X, y), y),
+        "numbers alone": (fiol.FIOLClassifier(**once).fit(X[["size"]], y), y),
+        "regression": (fiol.FIOLRegressor(**once).fit(X, numbers), numbers),
+        "softmax": (fiol.FIOLClassifier("softmax", **once).fit(X, frame["city"]), frame["city"]),
+        "one against the rest": (fiol.FIOLClassifier("log_loss", **once).fit(X, frame["city"]), frame["city"]),
+    }
+
+
+@pytest.mark.parametrize("kind", ["two classes", "numbers alone", "regression", "softmax", "one against the rest"])
+def test_command_predicts_and_inspects_models_of_estimators(table, tmp_path, kind):
+    _, frame = table
+    model, y = estimators(frame)[kind]
+    columns = list(model.feature_names_in_)
+    frame[columns].to_csv(tmp_path / "rows.csv", index=False)
+    model.save(tmp_path / "model.fiol")
+    rows = list(csv.DictReader(io.StringIO(invoke("predict", tmp_path / "model.fiol", tmp_path / "rows.csv").output)))
+    expected = model.predict(frame[columns])
+    if kind == "regression":
+        np.testing.assert_allclose([float(row["prediction"]) for row in rows], expected, rtol=1e-12)
+    else:
+        assert [row["label"] for row in rows] == expected.tolist()
+    facts = json.loads(invoke("inspect", tmp_path / "model.fiol", "--json").output)
+    assert facts["features"] == model.coef_.shape[-1]
+    frame[columns].assign(target=y).to_csv(tmp_path / "more.csv", index=False)
+    if kind == "one against the rest":
+        return
+    invoke("export", tmp_path / "model.fiol", "--to", "json", "-o", tmp_path / "model.json")
+    invoke("train", tmp_path / "more.csv", "--target", "target", "--update", tmp_path / "model.fiol")
+    again = fiol.load(tmp_path / "model.fiol")
+    assert type(again) is type(model)
+    assert again.t_ == model.t_ + ROWS
+    by_hand = model.partial_fit(frame[columns], y)
+    assert again.coef_.tobytes() == by_hand.coef_.tobytes()
