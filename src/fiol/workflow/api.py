@@ -90,6 +90,6 @@ def read(data: Any, target: str | None = None, *, on_error: str = "missing", **o
 
 def sources_of(data: Any, target: str | None) -> list[Any]:
     """Return what `Sources` takes: names of files, or a frame as an open file."""
-    if not isinstance(data, (str, os.PathLike)) and not hasattr(type(data), "readinto") and as_frame(data) is not None:
+    if not isinstance(data, (str, os.PathLike)) and as_frame(data) is not None:
         return [frame_file(data, target or "target")]
     return list(data) if isinstance(data, (list, tuple)) else [data]
