@@ -271,9 +271,10 @@ def test_interactions_of_missing_values():
     assert np.array_equal(again.chunk.indptr, [0, 0, 0])
 
 
-def test_columns_with_the_same_feature_name_add_up():
+def test_features_of_one_name_of_an_encoding_made_by_hand_add_up():
     table = {"city": ["Rome", "Oslo"], "city=Rome": [2.0, 3.0], "b": [1.0, 0.0]}
-    encoding = TableEncoding.from_spec(None, [("city=Rome", "b"), ("city", "b")]).completed(pd.DataFrame(table))
+    columns = Column("city", "category"), Column("city=Rome", "number"), Column("b", "number")
+    encoding = TableEncoding(columns, (("city=Rome", "b"), ("city", "b")))
     rows = encoding.named_rows(pd.DataFrame(table))
     assert rows.names == ["city=Rome", "b", "city=Rome*b", "city=Oslo"]
     vocabulary = Vocabulary()

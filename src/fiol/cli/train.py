@@ -268,10 +268,12 @@ def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
 
     reading, model = job.reading, job.model
     if reading is not None:
-        used = sum(column["kind"] != "skip" for column in columns)
+        used = sum(column["kind"] not in ("skip", "id") for column in columns)
         yield f"{reading.format}: {used:,} columns" if columns else reading.format
     if columns:
         yield from column_lines(columns)
+        if reading is not None and reading.coding is not None and reading.coding.ids_message:
+            yield f"Columns {reading.coding.ids_message}"
     target = None if reading is None else reading.target
     yield f"Target{'' if target is None else f' {target}'}: {job.task.why}"
     if job.class_weight:

@@ -135,9 +135,9 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
     if model.kind == "columns":
         assert model.coding is not None
         needed += OF_COLUMNS
-        columns = [(c.name, c.kind, c.ngrams, c.parts) for c in model.coding.columns if c.kind != "skip"]
-        optional = model.reading is not None and model.reading.format == "json"
-        skipped = [c.name for c in model.coding.columns if c.kind == "skip"] if optional else []
+        columns = [(c.name, c.kind, c.ngrams, c.parts) for c in model.coding.columns if not c.is_left_out]
+        optional = model.coding.optional
+        skipped = [c.name for c in model.coding.columns if c.is_left_out] if optional else []
         listed = "".join(f"    {python_literal(column)},\n" for column in columns)
         markers = f"MISSING = {python_literal(model.coding.markers)}\n"
         start = f"COLUMNS = [\n{listed}]\n{markers}\n\n"

@@ -29,7 +29,8 @@ def features_of_columns(
 ) -> list[tuple[str, float, str]]:
     """Return the features of a dict of columns, each (name, kind, ngrams, parts).
 
-    If columns are `optional`, an absent column has no feature, and the kind of an unknown one is that of its value.
+    An absent column is missing. If columns are `optional`, it has no feature, and the kind of an unknown one is that of
+    its value.
 
     >>> features_of_columns({"age": 30}, [("age", "number", 1, ())], False, ["?"], False)
     [('age', 30.0, 'age')]
@@ -37,10 +38,8 @@ def features_of_columns(
     found = []
     row = flat_row(row) if optional else row
     for name, kind, ngrams, parts in columns:
-        if name in row and not (optional and kind == "undecided"):
-            found += column_features(name, kind, ngrams, parts, row[name], markers, everywhere)
-        elif not optional and name not in row:
-            raise KeyError(f"the column {name!r} is not there: give None if its value is missing")
+        if not optional or (name in row and kind != "undecided"):
+            found += column_features(name, kind, ngrams, parts, row.get(name), markers, everywhere)
     known = {column[0] for column in columns if column[1] != "undecided"}
     for name, value in row.items() if optional else ():
         if name not in known:

@@ -103,7 +103,7 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialec
 
 def column_terms(column: Column, weights: dict[Any, float], dialect: Dialect) -> Iterator[str]:
     """Yield the terms of one column: a number, a choice by its value, or both for the parts of a date."""
-    if column.kind == "skip":
+    if column.is_left_out:
         return
     missing = weights.get(f"{column.name} is missing", 0.0)
     is_missing = missing_condition(column, dialect)
@@ -241,7 +241,7 @@ def are_sorted(factors: list[str], pair: tuple[str, ...]) -> bool:
 def atoms_called(columns: Sequence[Column], name: str, element: str, dialect: Dialect) -> Iterator[Atom]:
     """Yield the features with a name, of those columns and parts that an element of a pair names."""
     for column in columns:
-        for atom in column_atoms(column, name, dialect) if column.kind != "skip" else ():
+        for atom in column_atoms(column, name, dialect) if not column.is_left_out else ():
             if belongs_to(atom.group, element):
                 yield atom
 

@@ -6,9 +6,7 @@ Missing values (null, and NaN in a column of floats) are NaN, -1 or NaT. A `BadV
 from __future__ import annotations
 
 import datetime
-import decimal
 import functools
-import numbers
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +16,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.features.cell_rules import MISSING_MARKERS, cell_text, is_marker, is_missing, number_of_text
 from fiol.features.chunk import allowed, range_reason
-from fiol.features.frames import narwhals, pandas, present_values
+from fiol.features.frames import REAL_NUMBERS, narwhals, pandas, present_values
 
 #: A date, or a date and a time, as ISO 8601 writes them; a zone is read over, so that hours are those that are written.
 ISO_DATE = re.compile(
@@ -33,11 +31,9 @@ CLOCK_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.(
 #: A number in text, without forms that only Python knows.
 NUMERIC_TEXT = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 
-#: Types of numbers.
-NUMBERS = (numbers.Real, decimal.Decimal)
 #: `ColumnValues.holds` of Python objects.
 HELD: dict[Any, str] = {
-    NUMBERS: "numbers",
+    REAL_NUMBERS: "numbers",
     str: "texts",
     datetime.date: "dates",
     datetime.time: "times",
@@ -126,7 +122,7 @@ class ColumnValues:
         for kind, what in HELD.items():
             if present and all(isinstance(value, kind) for value in present):
                 return what
-        odd = next((value for value in present if not isinstance(value, (str, *NUMBERS))), None)
+        odd = next((value for value in present if not isinstance(value, (str, *REAL_NUMBERS))), None)
         if odd is not None:
             what = type(odd).__name__
             raise TypeError(f"column {self.name!r} holds {what}: convert it, or leave it out by kind 'skip'")
@@ -285,7 +281,9 @@ class ColumnValues:
             if is_missing(value):
                 counts[row] = -1
             else:
-                some = [value] if isinstance(value, (str, *NUMBERS)) else value
+                some = [value] if isinstance(value, (str, *REAL_NUMBERS)) else value
+                if any(isinstance(entry, (dict, list)) for entry in some):
+                    raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")
                 kept = [cell_text(entry) for entry in some if not is_missing(entry)]
                 if any(isinstance(entry, (float, np.floating)) and "." in cell_text(entry) for entry in some):
                     raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")

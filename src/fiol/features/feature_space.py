@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Integral
 from typing import Any
@@ -371,6 +372,8 @@ class FeatureSpace:
         """Return the features of rows of a table, and store the table encoding if it was completed to learn."""
         encoding = self.completed(X, frame, learning)
         if learning:
+            if encoding.ids_message and (self.table_encoding is None or not self.table_encoding.complete):
+                warnings.warn(f"columns are {encoding.ids_message}", stacklevel=2)
             self.table_encoding = encoding
         if frame is not None:
             return encoding.named_rows(frame)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import decimal
 import functools
 import numbers
 import sys
@@ -22,6 +23,8 @@ CONVERSIONS: dict[type | str, Callable[[Any], Any]] = {
     "pyarrow.Array": lambda array: arrow().chunked_array([array]),
     "pandas.ExtensionArray": lambda array: pandas().Series(array),
 }
+#: Types of numbers in columns of objects.
+REAL_NUMBERS = (numbers.Real, decimal.Decimal)
 #: Types that are neither frames nor series.
 NO_FRAMES = (np.ndarray, list, tuple, str, bytes, type(None))
 
@@ -283,7 +286,7 @@ def first_odd(objects: Any, dtype: str) -> tuple[int, str]:
     for k, value in enumerate(objects.flat):
         if value is None or type(value).__name__ == "NAType":
             return k, ""
-        if not isinstance(value, numbers.Real):
+        if not isinstance(value, REAL_NUMBERS):
             return k, "str" if isinstance(value, str) else type(value).__name__
     return 0, dtype
 
@@ -296,7 +299,7 @@ def numbers_of_objects(objects: Any, where: Callable[[int], str]) -> Any:
     >>> numbers_of_objects(np.array([1, 2.5, True], object), str), numbers_of_objects(np.array([1, "2"], object), str)
     (array([1. , 2.5, 1. ]), array([1, '2'], dtype=object))
     """
-    if objects.dtype.kind != "O" or not all(isinstance(value, numbers.Real) for value in objects.flat):
+    if objects.dtype.kind != "O" or not all(isinstance(value, REAL_NUMBERS) for value in objects.flat):
         return objects
     try:
         return objects.astype(np.float64)

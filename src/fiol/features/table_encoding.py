@@ -30,7 +30,6 @@ from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing
 from fiol.features.chunk import Names
 from fiol.features.column_values import (
     FIRST_DAY,
-    NUMBERS,
     ColumnValues,
     Texts,
     are_dates,
@@ -38,7 +37,7 @@ from fiol.features.column_values import (
     columns_of,
 )
 from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
-from fiol.features.frames import Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice
+from fiol.features.frames import REAL_NUMBERS, Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice
 from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
 
@@ -52,6 +51,7 @@ KINDS = {
     "date": "parts of a date:",
     "time": "the time of day:",
     "skip": "left out",
+    "id": "left out: every value is different, or the row's number",
     "undecided": "no value so far",
 }
 #: Parts of a date, in the order of a row's features.
@@ -67,6 +67,8 @@ ONE_WORD = re.compile(r"\w+")
 SHORT_TEXT = 4.0
 #: A column is numbers if this share of its cells is: the others are odd cells.
 NUMBER_SHARE = 0.9
+#: A category of which every value is different is an id if there are at least this many.
+MIN_ID_VALUES = 50
 #: The largest `ngrams`.
 MAX_NGRAMS = 8
 
@@ -99,6 +101,11 @@ class Column:
             if not isinstance(part, str) or part not in PARTS:
                 raise ValueError(f"{where}: parts must be of {', '.join(PARTS)}, got {part!r}")
 
+    @property
+    def is_left_out(self) -> bool:
+        """Whether the column makes no features."""
+        return self.kind in ("skip", "id")
+
     def describe(self) -> str:
         """Return the kind of the column in words."""
         ending = {"category": f" ({self.name}=...)", "tags": f" ({self.name}=...)", "words": f" ({self.name}:...)"}
@@ -110,9 +117,15 @@ class Column:
         parts = f" {', '.join(named[part] for part in self.parts)}" if self.kind in DATED else ""
         return f"{self.name}: {KINDS[self.kind]}{more}{parts}{ending.get(self.kind, '')}"
 
+    @property
+    def feature_endings(self) -> tuple[str, ...]:
+        """What may follow the name of the column in names of features."""
+        more = {"category": ("=",), "tags": ("=",), "words": (":",)}.get(self.kind, ())
+        return (" is missing", *more, *(f".{part}=" for part in self.parts if part != "days"))
+
     def feature_columns(self, values: ColumnValues) -> list[FeatureColumn]:
         """Return the features of the column's values."""
-        if self.kind == "skip":
+        if self.is_left_out:
             return []
         if self.kind == "undecided":
             if values.holds != "nothing":
@@ -232,13 +245,16 @@ class TableEncoding:
     columns : a `Column` each, in the order of the features of a row.
     pairs : columns to multiply, two or three at a time: see `fiol.features.interactions`.
     complete : False if the first frame decides about other columns.
+    optional : whether rows may lack columns and have others, as in JSON lines: an absent column has no feature, and the
+        kind of a new one follows from the type of its value.
     missing : texts that stand for a missing value in every column, without case and blanks around them; None for
         `fiol.features.cell_rules.MISSING_MARKERS` in columns of numbers, dates and times. Blank text is always one.
 
     `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if all
     values are ISO dates, a time if all are times of day such as 13:45 or 13:45:00, words if the values have more than 4
     words on average and more than half of them are different, and a category otherwise. Lists are tags. Dates have an
-    hour if one is not at midnight.
+    hour if one is not at midnight. A category is left out as an id if there are at least 50 values and all of them
+    differ, and so is a column of whole numbers that count 50 rows or more from 0 or 1; columns of `pairs` are not.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [30.0, None], "city": ["Rome", "Oslo"], "day": ["2024-03-04", "2024-03-05"]})
@@ -259,6 +275,7 @@ class TableEncoding:
     pairs: tuple[tuple[str, ...], ...] = ()
     complete: bool = True
     missing: tuple[str, ...] | None = None
+    optional: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
@@ -344,8 +361,25 @@ class TableEncoding:
             raise ValueError(f"the table encoding names columns that are not there: {enumeration(unknown)}")
         for values in columns:
             self.prepared(values, [])
-        found = (given[v.name].with_parts(v) if v.name in given else infer_column(v) for v in columns)
+        found = [given[v.name].with_parts(v) if v.name in given else self.inferred(v) for v in columns]
+        refuse_collisions(found)
         return dataclasses.replace(self, columns=tuple(found), complete=True)
+
+    def inferred(self, values: ColumnValues) -> Column:
+        """Return the column with the kind that its values suggest; an id is left out unless a pair names it."""
+        column = infer_column(values)
+        if is_id(column, values) and not any(
+            belongs_to(values.name, element) for pair in self.pairs for element in pair
+        ):
+            return Column(values.name, "id")
+        return column
+
+    @property
+    def ids_message(self) -> str:
+        """Which columns are left out as ids, in words; '' if there are none."""
+        ids = [column.name for column in self.columns if column.kind == "id"]
+        reason = "every value is different, or the number of its row: name a kind, such as category, to use a column"
+        return f"left out as ids: {enumeration(ids)} ({reason})" if ids else ""
 
     def named_rows(self, frame: Any, odd: list[tuple[int, str, str]] | None = None) -> NamedRows:
         """Return the encoded rows of a frame with these columns, in any order; skipped ones may be absent.
@@ -354,8 +388,8 @@ class TableEncoding:
         reason are added to that list.
         """
         frame = known_frame(frame)
-        needed = [column for column in self.columns if column.kind != "skip"]
-        skipped = {column.name for column in self.columns if column.kind == "skip"}
+        needed = [column for column in self.columns if not column.is_left_out]
+        skipped = {column.name for column in self.columns if column.is_left_out}
         labels = list(map(str, frame.names or frame.column_labels))
         places = [i for i, label in enumerate(labels) if label not in skipped]
         order = match_columns([labels[i] for i in places], [column.name for column in needed])
@@ -379,7 +413,8 @@ class TableEncoding:
     def to_json(self) -> dict[str, Any]:
         """Return the encoding as plain JSON."""
         columns = [column.to_json() for column in self.columns]
-        more = {} if self.missing is None else {"missing": list(self.missing)}
+        more: dict[str, Any] = {} if self.missing is None else {"missing": list(self.missing)}
+        more |= {"optional": True} if self.optional else {}
         return {"columns": columns, "pairs": list(map(list, self.pairs)), "complete": self.complete, **more}
 
     @classmethod
@@ -391,11 +426,15 @@ class TableEncoding:
         ValueError: a column has the unknown field 'unit'
         """
         check_fields("a table encoding", stored, cls)
-        columns, pairs, complete = stored.get("columns", []), stored.get("pairs", []), stored.get("complete", True)
-        if not isinstance(columns, list) or not isinstance(pairs, list) or type(complete) is not bool:
-            raise ValueError("the columns and pairs of a table encoding must be lists, and complete true or false")
+        columns, pairs = stored.get("columns", []), stored.get("pairs", [])
+        complete, optional = stored.get("complete", True), stored.get("optional", False)
+        if not isinstance(columns, list) or not isinstance(pairs, list):
+            raise ValueError("the columns and pairs of a table encoding must be lists")
+        if type(complete) is not bool or type(optional) is not bool:
+            raise ValueError("complete and optional of a table encoding must be true or false")
         try:
-            return cls(tuple(map(column_from_json, columns)), tuple(map(tuple, pairs)), complete, stored.get("missing"))
+            own = tuple(map(column_from_json, columns))
+            return cls(own, tuple(map(tuple, pairs)), complete, stored.get("missing"), optional)
         except TypeError as error:
             raise ValueError(str(error)) from error
 
@@ -458,12 +497,49 @@ def infer_column(values: ColumnValues) -> Column:
     return Column(values.name, kinds[holds]).with_parts(values)
 
 
+def is_id(column: Column, values: ColumnValues) -> bool:
+    """Return whether a column of this kind is an id: a category whose values all differ, or the number of the row.
+
+    >>> import pandas as pd
+    >>> user, row = columns_of(known_frame(pd.DataFrame({"user": [f"u{k}" for k in range(50)], "row": range(50)})))
+    >>> is_id(Column("user", "category"), user), is_id(Column("row", "number"), row)
+    (True, True)
+    """
+    if len(values) < MIN_ID_VALUES:
+        return False
+    if column.kind == "category":
+        codes = values.texts().codes
+        return len(codes) == len(np.unique(codes)) and codes.min() >= 0
+    if column.kind != "number" or values.holds != "numbers":
+        return False
+    found = values.numbers()
+    return found[0] in (0.0, 1.0) and bool((np.diff(found) == 1.0).all())
+
+
+def refuse_collisions(columns: Sequence[Column]) -> None:
+    """Raise ValueError if the name of a column is that of a feature of another one.
+
+    >>> refuse_collisions([Column("x", "category"), Column("x=a", "number")])
+    Traceback (most recent call last):
+    ValueError: columns 'x' and 'x=a' make features of one name: rename one of them, or leave it out by kind 'skip'
+    """
+    known = {column.name: column for column in columns if not column.is_left_out}
+    for name in known:
+        for k in range(1, len(name)):
+            other = known.get(name[:k])
+            if other is not None and name[k:].startswith(other.feature_endings):
+                raise ValueError(
+                    f"columns {other.name!r} and {name!r} make features of one name: rename one of them, or leave it "
+                    "out by kind 'skip'"
+                )
+
+
 def are_numbers(values: ColumnValues) -> bool:
     """Return whether nearly all of the values are numbers, though some are texts."""
     if not values.are_objects:
         return False
     there = [v for v in values.objects if not is_missing(v) and not is_marker(v, values.markers)]
-    numbers = sum(isinstance(value, NUMBERS) for value in there)
+    numbers = sum(isinstance(value, REAL_NUMBERS) for value in there)
     return numbers > 0 and numbers >= NUMBER_SHARE * len(there)
 
 

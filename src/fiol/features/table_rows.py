@@ -1,7 +1,8 @@
 """Rows of a table in other forms than one complete frame: dicts, and frames given to a model without a table encoding.
 
 A dict given to a model with a table encoding is a row of that table: its keys are columns, an absent column is missing,
-and keys that are no columns are left out. Its features are those of the same row of a frame, to the bit.
+and keys that are no columns are left out. If columns are optional, as in JSON lines, an absent column has no feature,
+and a new key is encoded by the type of its value. The features are those of the same row of a frame, to the bit.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import contextlib
 import datetime
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fiol.features.cell_rules import is_missing
 from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of
-from fiol.features.frames import Frame, enumeration, sparse_entries
+from fiol.features.feature_columns import FeatureColumn
+from fiol.features.frames import REAL_NUMBERS, Frame, enumeration, sparse_entries
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import ONE_WORD, PARTS, TIME_PARTS, Column, TableEncoding, grams
 
@@ -24,23 +26,117 @@ from fiol.features.table_encoding import ONE_WORD, PARTS, TIME_PARTS, Column, Ta
 KINDS_BY_TYPE = {"numbers": "number", "lists": "tags", "dates": "date", "times": "time"}
 #: Kinds whose values are numbers.
 NUMERIC = ("number", "numeric_text")
+#: Types of values in dicts that have values of their own.
+NESTED = frozenset((dict, list))
+#: The greatest depth of dicts within dicts.
+DEEPEST = 100
 
 
-def named_rows_of_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]]) -> NamedRows:
-    """Return the features of dicts whose keys are columns; an absent column is missing.
+def named_rows_of_dicts(
+    encoding: TableEncoding,
+    rows: Sequence[Mapping[Any, Any]],
+    odd: list[tuple[int, str, str]] | None = None,
+    left_out: Collection[str] = (),
+) -> NamedRows:
+    """Return the features of dicts whose keys are columns, but for those `left_out`.
+
+    An absent column is missing; if columns are optional, it has no feature. For `odd` see `TableEncoding.named_rows`.
 
     >>> encoding = TableEncoding((Column("age", "number"), Column("city", "category")))
     >>> named_rows_of_dicts(encoding, [{"city": "Rome", "age": 30}, {"city": "Oslo"}]).names
     ['age', 'city=Rome', 'age is missing', 'city=Oslo']
     """
-    rows = [with_text_keys(row, k) for k, row in enumerate(rows)]
-    feature_columns = [
-        feature_column
-        for column in encoding.columns
-        if column.kind != "skip"
-        for feature_column in column.feature_columns(encoding.prepared(values_in_dicts(column.name, rows), None))
+    rows, features = [with_text_keys(row, k) for k, row in enumerate(rows)], list[FeatureColumn]()
+    for column, there, values in (present_values_in if encoding.optional else all_values_in)(encoding, rows):
+        if column.is_left_out or column.name in left_out:
+            continue
+        here = None if odd is None else list[tuple[int, str, str]]()
+        try:
+            found = column.feature_columns(encoding.prepared(ListedValues(column.name, values), here))
+        except BadValueError as error:
+            others = [(int(there[row]), reason) for row, reason in error.others]
+            raise BadValueError(int(there[error.row]), column.name, error.reason, others) from None
+        except TypeError as error:
+            raise BadValueError(int(there[0]), column.name, f"is of a type that rows do not have: {error}") from None
+        if odd is not None and here:
+            odd += [(int(there[row]), name, reason) for row, name, reason in here]
+        features += [one._replace(rows=there[one.rows]) for one in found]
+    return encoding.rows_of(features, len(rows))
+
+
+def all_values_in(
+    encoding: TableEncoding, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Column, Any, list[Any]]]:
+    """Yield every column, the numbers of all rows, and the column's values, None where it is absent."""
+    everywhere = np.arange(len(rows))
+    for column in encoding.columns:
+        yield column, everywhere, [plain_cell(row.get(column.name)) for row in rows]
+
+
+def present_values_in(
+    encoding: TableEncoding, rows: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Column, Any, list[Any]]]:
+    """Yield columns that are in some row, the numbers of these rows, and the values; new ones by the type of values."""
+    rows = [flat_dict(row) for row in rows]
+    known = {column.name: column for column in encoding.columns if column.kind != "undecided"}
+    columns = columns_in(rows)
+    for key in dict.fromkeys([*known, *columns]):
+        if key not in columns:
+            continue
+        there, values = columns[key]
+        if key in known:
+            yield known[key], there, values
+            continue
+        for column, which in columns_by_type(key, values):
+            yield column, there[which], [values[k] for k in which.tolist()]
+
+
+def columns_in(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, list[Any]]]:
+    """Return for every key the rows that have it, and their values."""
+    if len({*map(tuple, rows)}) == 1:  # usually
+        everywhere = np.arange(len(rows))
+        columns = zip(*(row.values() for row in rows), strict=True)
+        return {key: (everywhere, list(map(plain_cell, some))) for key, some in zip(rows[0], columns, strict=True)}
+    places: dict[str, list[int]] = {}
+    for k, row in enumerate(rows):
+        for key in row:
+            places.setdefault(key, []).append(k)
+    return {
+        key: (np.array(there, np.int64), [plain_cell(rows[k][key]) for k in there]) for key, there in places.items()
+    }
+
+
+def columns_by_type(key: str, values: list[Any]) -> list[tuple[Column, Any]]:
+    """Return columns for a key that the encoding does not have, by the types of values, and which values each has."""
+    kinds = [
+        "number" if isinstance(value, REAL_NUMBERS) else "tags" if isinstance(value, list) else "category"
+        for value in values
     ]
-    return encoding.rows_of(feature_columns, len(rows))
+    places = {kind: np.array([k for k, found in enumerate(kinds) if found == kind], np.int64) for kind in set(kinds)}
+    return [(Column(key, kind), places[kind]) for kind in sorted(places)]
+
+
+def flat_dict(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a dict with dotted names for the keys of dicts within.
+
+    >>> flat_dict({"user": {"age": 30, "tags": ["a", "b"]}, "city": None})
+    {'user.age': 30, 'user.tags': ['a', 'b'], 'city': None}
+    """
+    return row if NESTED.isdisjoint(map(type, row.values())) else dict(flattened(row, "", 0))
+
+
+def flattened(value: Mapping[str, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield the keys of a dict, and of those within, by dotted names; raise ValueError for lists of dicts or lists."""
+    if depth > DEEPEST:
+        raise ValueError(f"has objects within objects, deeper than {DEEPEST}")
+    for key, inner in value.items():
+        name = f"{before}{key}"
+        if isinstance(inner, dict):
+            yield from flattened(inner, f"{name}.", depth + 1)
+        elif isinstance(inner, list) and any(isinstance(entry, (dict, list)) for entry in inner):
+            raise ValueError(f"has a list of objects or lists at {name!r}: lists must be of texts")
+        else:
+            yield name, inner
 
 
 def features_of_dict(encoding: TableEncoding, row: dict[Any, Any]) -> dict[str, float] | None:
@@ -58,8 +154,9 @@ def features_of_dict(encoding: TableEncoding, row: dict[Any, Any]) -> dict[str, 
     for column in encoding.columns:
         name, kind = column.name, column.kind
         value = row.get(name)
-        present += value is not None or name in row
-        if kind == "skip":
+        there = value is not None or name in row
+        present += there
+        if column.is_left_out or (encoding.optional and not there):
             continue
         number, of = 1.0, type(value)
         if value is None or (of is float and value != value):  # noqa: PLR0124
@@ -104,6 +201,8 @@ class UnknownKeys:
 
     def note(self, encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]]) -> None:
         """Count the keys of some dicts that are no columns of an encoding; warn if they are the first."""
+        if encoding.optional:
+            return
         known = set(encoding.names)
         found = [str(key) for row in rows for key in row if key not in known and str(key) not in known]
         first = found and not self.count

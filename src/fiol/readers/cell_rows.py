@@ -98,7 +98,7 @@ class CellRows:
         aside = {getattr(reading, name): name for name in ASIDE if getattr(reading, name) is not None}
         found = list[CellColumn | None]()
         for column in coding.columns:
-            if column.kind != "skip" and column.name not in aside:
+            if not column.is_left_out and column.name not in aside:
                 found.append(CellColumn.of(column, held.get(column.name, "text")))
         for name, role in aside.items():
             holds = held.get(name, "text")

@@ -48,9 +48,9 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
     told = TableEncoding.from_spec(given.get("coding"))
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
-    coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=(), complete=False).completed_by(columns)
     pairs = tuple(given.get("pairs") or told.pairs)
-    return {"coding": dataclasses.replace(coding, pairs=pairs), "pairs": pairs}
+    coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=pairs, complete=False).completed_by(columns)
+    return {"coding": coding, "pairs": pairs}
 
 
 def no_column(name: str, names: Sequence[str]) -> str:
@@ -226,7 +226,7 @@ def aside_columns(reading: Reading) -> set[str]:
 def check_columns(reading: Reading, names: Sequence[str], file: str) -> None:
     """SourceError unless a file has the columns of a reading, those that are no features aside."""
     columns = coding_of(reading).columns
-    skipped = {column.name for column in columns if column.kind == "skip"} | aside_columns(reading)
+    skipped = {column.name for column in columns if column.is_left_out} | aside_columns(reading)
     needed = [column.name for column in columns if column.name not in skipped]
     try:
         match_columns([name for name in names if name not in skipped], needed)

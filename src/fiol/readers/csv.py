@@ -146,7 +146,7 @@ class Csv(Format):
         self, reading: Reading, told: Mapping[str, Any], text: CsvText, names: list[str], bad: BadLines
     ) -> tuple[Any, CsvRecords]:
         """The columns of a block, without those that are skipped, and its records."""
-        skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
+        skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
         skipped -= {getattr(reading, field) for field in ASIDE}
         lines = text.records(told).of_width(len(names), bad)
         types = CsvTypes(told["types"] or {}, told, coding_of(reading), aside_columns(reading))

@@ -7,6 +7,7 @@ by their values.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import re
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from fiol.features.column_values import NUMBERS, BadValueError, ListedValues
-from fiol.features.feature_columns import FeatureColumn
+from fiol.features.column_values import ListedValues
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import Column, TableEncoding
+from fiol.features.table_encoding import TableEncoding
+from fiol.features.table_rows import DEEPEST, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 #: What may stand between the parts of an object.
 JSON_BLANKS = re.compile(r"[ \t\r\n]*")
-#: Objects within objects, so deep at most.
-DEEPEST = 100
 #: So many patterns of objects are looked for by the loop.
 MOST_PATTERNS = 16
 
@@ -74,7 +73,8 @@ class JsonLines(Format):
                 if k + 1 < len(lines):
                     continue  # the last one may be cut; others are bad lines when their turn comes
         columns = [ListedValues(key, [row[key] for row in found if key in row]) for key in all_keys(found)]
-        return guessed_fields(columns, given)
+        encoding = dataclasses.replace(TableEncoding.from_spec(given.get("coding")), optional=True)
+        return guessed_fields(columns, {**given, "coding": encoding})
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
@@ -230,7 +230,7 @@ def dict_rows(
     """Flat dicts as rows of a file; `lines` are their lines in it."""
 
     def code(kept: Any, odd: list[tuple[int, str, str]] | None) -> NamedRows:
-        return coded_dicts([rows[k] for k in kept.tolist()], coding, aside, odd)
+        return named_rows_of_dicts(coding, [rows[k] for k in kept.tolist()], odd, aside)
 
     def column(name: str) -> Any:
         return [row.get(name) for row in rows] if any(name in row for row in rows) else None
@@ -240,58 +240,6 @@ def dict_rows(
         return value_spans(text).get(name, (-1, -1))[0] + 1
 
     return Rows(len(rows), code, column, lines.__getitem__, block.place.file, block.read, where)
-
-
-def coded_dicts(
-    rows: list[dict[str, Any]], coding: TableEncoding, aside: set[str], odd: list[tuple[int, str, str]] | None
-) -> NamedRows:
-    """The features of flat dicts; a BadValueError names the row and the key, or bad cells go into `odd`."""
-    features = list[FeatureColumn]()
-    known = {column.name: column for column in coding.columns if column.kind != "undecided"}
-    columns = columns_in(rows)
-    for key in dict.fromkeys([*known, *columns]):
-        if key in aside or key not in columns:
-            continue
-        there, values = columns[key]
-        told = known.get(key)
-        parts = by_type(key, values) if told is None else [(told, np.arange(len(values)))]
-        for column, which in parts:
-            try:
-                some = values if len(which) == len(values) else [values[k] for k in which.tolist()]
-                here = None if odd is None else list[tuple[int, str, str]]()
-                found = column.feature_columns(coding.prepared(ListedValues(key, some), here))
-                if odd is not None and here:
-                    odd += [(int(there[which[row]]), key, reason) for row, _, reason in here]
-            except BadValueError as error:
-                others = [(int(there[which[row]]), reason) for row, reason in error.others]
-                raise BadValueError(int(there[which[error.row]]), key, error.reason, others) from None
-            except TypeError:
-                raise BadValueError(int(there[which[0]]), key, "is of a kind that rows do not have") from None
-            features += [one._replace(rows=there[which][one.rows]) for one in found]
-    return coding.rows_of(features, len(rows))
-
-
-def columns_in(rows: list[dict[str, Any]]) -> dict[str, tuple[Any, list[Any]]]:
-    """For every key the rows that have it, and their values."""
-    if len({*map(tuple, rows)}) == 1:  # as a rule
-        everywhere = np.arange(len(rows))
-        columns = zip(*(row.values() for row in rows), strict=True)
-        return {key: (everywhere, list(values)) for key, values in zip(rows[0], columns, strict=True)}
-    found = {}
-    for key in all_keys(rows):
-        there = [k for k, row in enumerate(rows) if key in row]
-        found[key] = np.array(there, np.int64), [rows[k][key] for k in there]
-    return found
-
-
-def by_type(key: str, values: list[Any]) -> list[tuple[Column, Any]]:
-    """The columns that values of a key nobody told of are, by their types, and which values each has."""
-    kinds = [
-        "number" if isinstance(value, NUMBERS) else "tags" if isinstance(value, list) else "category"
-        for value in values
-    ]
-    places = {kind: np.array([k for k, found in enumerate(kinds) if found == kind], np.int64) for kind in set(kinds)}
-    return [(Column(key, kind), places[kind]) for kind in sorted(places)]
 
 
 def all_keys(rows: list[dict[str, Any]]) -> list[str]:
@@ -331,21 +279,7 @@ def flat_object(line: str | bytes) -> dict[str, Any]:
         raise ValueError(f"has objects within objects, deeper than {DEEPEST}") from None
     if not isinstance(found, dict):
         raise ValueError(f"must be an object {{...}}, got a {type(found).__name__}")
-    return found if NESTED.isdisjoint(map(type, found.values())) else dict(flattened(found, "", 0))
-
-
-def flattened(value: dict[str, Any], before: str, depth: int) -> Iterator[tuple[str, Any]]:
-    """The keys of an object, and of those within, by dotted names."""
-    if depth > DEEPEST:
-        raise ValueError(f"has objects within objects, deeper than {DEEPEST}")
-    for key, inner in value.items():
-        name = before + key
-        if isinstance(inner, dict):
-            yield from flattened(inner, f"{name}.", depth + 1)
-        elif isinstance(inner, list) and any(isinstance(entry, (dict, list)) for entry in inner):
-            raise ValueError(f"has a list of objects or lists at {name!r}: lists must be of texts")
-        else:
-            yield name, inner
+    return flat_dict(found)  # type: ignore[return-value]
 
 
 def value_spans(text: str) -> dict[str, tuple[int, int]]:
@@ -392,5 +326,3 @@ def refuse_no_json(name: str) -> NoReturn:
 
 #: Reads an object, and nothing that is no JSON.
 DECODER = json.JSONDecoder(parse_constant=refuse_no_json)
-#: Types of values that have values of their own.
-NESTED = frozenset((dict, list))

@@ -59,7 +59,7 @@ class Parquet(Format):
     def tables(self, reading: Reading, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
         """The rows of all files, with the row each table starts at, its file, and the bytes read."""
         before = 0
-        skipped = {column.name for column in coding_of(reading).columns if column.kind == "skip"}
+        skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
         for number, name in enumerate(sources.files):
             with parquet_file(sources, number) as file:
                 there, size = file.schema_arrow.names, size_of(sources.on_disk(number))

@@ -134,7 +134,9 @@ class Reading:
         if not isinstance(given.get("pairs", []), (list, tuple)):
             raise ValueError(f"the pairs of a reading are a list, got {given['pairs']!r}")
         if given.get("coding") is not None:  # loaded here: formats of lines need none
-            given["coding"] = import_module("fiol.features.table_encoding").TableEncoding.from_json(given["coding"])
+            optional = {"optional": True} if given.get("format") == "json" else {}  # earlier versions did not store it
+            stored = {**given["coding"], **optional} if isinstance(given["coding"], dict) else given["coding"]
+            given["coding"] = import_module("fiol.features.table_encoding").TableEncoding.from_json(stored)
         return cls(**given)
 
 

@@ -66,7 +66,8 @@ def train(
     job.prepare()
     for _ in job.run():
         pass
-    for message in odd_cell_messages(job.reader):
+    ids = getattr(getattr(job.reading, "coding", None), "ids_message", "")
+    for message in [*odd_cell_messages(job.reader), *([f"columns are {ids}"] if ids else [])]:
         warnings.warn(message, stacklevel=2)
     return job.training.learner  # type: ignore[return-value]
 

@@ -66,7 +66,7 @@ class Trained(Model):
         if encoding is None:
             return self.core.space.columns
         aside = set() if reading is None else {reading.target, reading.weight, reading.tag}
-        return tuple(c.name for c in encoding.columns if c.kind != "skip" and c.name not in aside)
+        return tuple(c.name for c in encoding.columns if not c.is_left_out and c.name not in aside)
 
     def save(self, path: Path) -> None:
         """Write the model to a file, that of an estimator as an estimator."""
