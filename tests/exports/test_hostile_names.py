@@ -118,7 +118,7 @@ def test_python_source_has_no_repr_of_other_objects():
     assert [*module["WEIGHTS"]] == ['a"b']
 
 
-@given(ANY_TEXT.filter(bool), ANY_TEXT, ANY_TEXT.filter(bool))
+@given(ANY_TEXT.filter(bool), ANY_TEXT.filter(bool), ANY_TEXT.filter(bool))
 def test_sql_has_names_and_values_as_literals(column, value, table):
     model = model_with(column, value, ["no", "yes"])
     base = sqlite3.connect(":memory:")

@@ -32,7 +32,7 @@ def features(column, value):
     c = column.name
     if column.kind == "skip":
         return []
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value in (None, "") or (isinstance(value, float) and math.isnan(value)):
         return [(c, f"{c} is missing", 1.0)]
     if column.kind in ("number", "numeric_text"):
         return [(c, c, float(value))]

@@ -170,7 +170,7 @@ def missing_condition(column: Column, dialect: Dialect) -> str:
     if column.kind == "number":
         return dialect.number_is_missing(name)
     if column.kind in ("category", "undecided"):
-        return f"{name} IS NULL"
+        return f"COALESCE({dialect.text(name)}, '') = ''"
     if column.kind == "numeric_text":
         return marked(name, dialect)
     dialect.day(name)  # raises for a dialect without dates

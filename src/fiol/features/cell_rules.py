@@ -183,7 +183,8 @@ def column_features(
 ) -> list[tuple[str, float, str]]:
     """Return name, value and group of the features of a column's value, by the kind of the column.
 
-    `markers` are texts for a missing value, in columns of text as well if they hold `everywhere`.
+    The empty text is missing. `markers` are other texts for a missing value, in columns of text as well if they hold
+    `everywhere`.
 
     >>> column_features("city", "category", 1, (), "?", MISSING_MARKERS, False)
     [('city=?', 1.0, 'city')]
@@ -191,7 +192,7 @@ def column_features(
     [('age is missing', 1.0, 'age')]
     """
     marked = is_marker(value, markers) and (everywhere or kind not in ("category", "words", "tags"))
-    if is_missing(value) or marked:
+    if is_missing(value) or marked or (isinstance(value, str) and not value):
         return [(f"{name} is missing", 1.0, name)]
     if kind in ("date", "time"):
         return date_features(name, value, parts, kind == "time")

@@ -191,9 +191,13 @@ class ColumnValues:
         return values
 
     def texts(self) -> Texts:
-        """Return the values as texts; markers are missing if they are so in columns of text."""
+        """Return the values as texts; the empty one is missing, and so are markers if they hold in columns of text."""
         found = self.all_texts()
-        marked = [code for code, text in enumerate(found.texts) if self.everywhere and is_marker(text, self.markers)]
+        marked = [
+            code
+            for code, text in enumerate(found.texts)
+            if not text or (self.everywhere and is_marker(text, self.markers))
+        ]
         return found._replace(codes=np.where(np.isin(found.codes, marked), -1, found.codes)) if marked else found
 
     def all_texts(self) -> Texts:
@@ -278,7 +282,7 @@ class ColumnValues:
         """Return the length of each row's list, -1 if it is missing, and the entries of all lists as texts."""
         counts, entries = np.zeros(len(self), np.int64), list[str]()
         for row, value in enumerate(self.objects):
-            if is_missing(value):
+            if is_missing(value) or (isinstance(value, str) and not value):
                 counts[row] = -1
             else:
                 some = [value] if isinstance(value, (str, *REAL_NUMBERS)) else value

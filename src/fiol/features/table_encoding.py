@@ -484,7 +484,7 @@ def infer_column(values: ColumnValues) -> Column:
         if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
             return Column(values.name, "category")
         found = values.texts()
-        if not found.texts:
+        if (found.codes < 0).all():
             return Column(values.name, "undecided")
         if are_numbers(values):
             return Column(values.name, "number")

@@ -195,6 +195,8 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
         else:
             if is_csv and is_missing_field(data, words, start, stop):
                 form = NULL
+            elif form == TEXT and start == stop and kind < TARGET_NUMBER:
+                form = NULL
             elif form == TEXT and (kind == TRUTH_CELL) | (kind == DATE_CELL) | (kind == TIME_CELL):  # noqa: SIM102
                 if MAY_BE_MARKER[data[start]] and is_one_of(words, start, stop, MARKER_FIELDS):
                     form = NULL
