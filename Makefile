@@ -123,7 +123,7 @@ $(OLDEST)/.ready: pyproject.toml
 	$(if $(OLDEST_PYTHON),,$(error test-oldest needs Python 3.10 or 3.11; name one: make test-oldest OLDEST_PYTHON=path/to/python3.10))
 	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip install -q --upgrade "pip>=25.1"
-	grep -oE '"[a-z-]+>=[0-9.]+"' pyproject.toml | tr -d '"' | sed 's/>=\(.*\)/==\1.*/' > $(OLDEST)/constraints.txt  # numpy==1.24.*
+	grep -oE '"[a-z-]+>=[0-9.]+' pyproject.toml | tr -d '"' | sed 's/>=\(.*\)/==\1.*/' > $(OLDEST)/constraints.txt  # numpy==1.24.*
 	$(OLDEST)/bin/python -m pip install -q -c $(OLDEST)/constraints.txt -e ".[sklearn,river,onnx,reproduce]" --group test
 	touch $@
 

@@ -304,7 +304,7 @@ def test_ensemble_single_events_have_the_bits_of_chunks(loss, dtype):
     events, chunks = (Learner(Stacked(loss), dtype=dtype) for _ in range(2))
     one_by_one = [events.learn_named(row, target) for row, target in zip(rows, y, strict=True)]
     in_chunks = np.concatenate([chunks.learn(rows[i : i + 7], y[i : i + 7]) for i in range(0, len(rows), 7)])
-    assert events.engine.fast_path.direct
+    assert events.engine.fast_path.learn is not None
     assert np.array_equal(one_by_one, in_chunks)
     known = events.core.arrays(), chunks.core.arrays()
     features = events.n_features

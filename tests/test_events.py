@@ -235,6 +235,28 @@ def test_fast_path_functions_are_not_rebuilt_per_event(kind, value, monkeypatch)
     assert built == []
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the interpreter has no fast path")
+@pytest.mark.parametrize("options", [{}, {"bits": 2}], ids=["named", "hashed"])
+def test_known_text_goes_through_the_fast_path(options, monkeypatch):
+    """Also where a name and a text are one feature, or features share a hash: values add up in the order of the row."""
+    x = {"a": 0.1, "color": "red", 7: "odd", "b": 0.7, "color=red": 0.2, "c": 1e-3, "d": 3.3}
+    learner, chunked = (Learner(FIOL(Squared()), **options) for _ in range(2))
+    for _ in range(40):
+        expected = chunked.learn([x], [1.0])[0]
+        assert learner.learn_named(x, 1.0) == expected
+    row = {name: value for name, value in x.items() if name != 7} | {"size": "L"}
+    for one in (learner, chunked):
+        one.learn([row], [1.0])
+    learner.learn_named(row, 0.5)
+    chunked.learn([row], [0.5])
+    learner.score_named(row)
+    for name in ("learn_dict", "score_dict"):
+        monkeypatch.setattr(learner.core, name, None)
+    assert learner.learn_named(row, 2.0) == chunked.learn([row], [2.0])[0]
+    assert learner.score_named(row) == chunked.scores([row])[0]
+    assert state(learner) == state(chunked)
+
+
 def test_text_values_match_numeric_categories():
     model, twin = FIOLRegressor(), FIOLRegressor()
     rng = np.random.default_rng(0)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from interpreted import interpret
+from numba import config
 from scipy.sparse import csr_matrix
 
 import fiol
@@ -212,6 +213,47 @@ def test_compiled_centered_rows_and_events_agree():
         assert_same(events.engine.centering, chunked.engine.centering)
         assert_same(told(events), told(chunked))
         assert events.score_one(index, X[0] + 0.5) == chunked.scores(X[:1] + 0.5)[0]
+
+
+@pytest.mark.parametrize("update", [SQUARED, fiol.Stacked(fiol.Squared())], ids=["one", "ensemble"])
+@pytest.mark.parametrize("pool", [6, 40], ids=["dense", "sparse"])
+def test_events_watch_the_first_rows_as_chunks_do(update, pool):
+    """After every one of the first rows, also where features are new or can no longer be centered."""
+    rng = np.random.default_rng(1)
+    stream = [{f"f{i}": 50.0 + rng.standard_normal() for i in rng.choice(pool, 6, False)} for _ in range(WINDOW + 3)]
+    stream[7] = stream[7] if pool == 6 else {}
+    events, chunked = (fiol.Learner(update) for _ in range(2))
+    for k, row in enumerate(stream):
+        assert events.learn_named(row, float(k % 3)) == chunked.learn([row], [float(k % 3)])[0]
+        found, expected = (learner.engine.centering_arrays() for learner in (events, chunked))
+        assert found.keys() == expected.keys()
+        assert_same(found.values(), expected.values())
+    assert NO_ROWS.rows == 0.0
+    assert len(events.engine.centering.features) == (6 if pool == 6 else 0)
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the interpreter has no fast path")
+def test_first_events_go_through_the_fast_path(monkeypatch):
+    """All but the first two, which make vocabulary and fast path, and the last, which decides about centering."""
+    X, y = rows(n=WINDOW)
+    learner, general = fiol.Learner(SQUARED), []
+    monkeypatch.setattr(learner.core, "learn_dict", lambda *row: general.append(learner.rounds) or learn_dict(*row))
+    learn_dict = type(learner.core).learn_dict.__get__(learner.core)
+    for row, target in zip(as_dicts(np.abs(X) + 1.0), y, strict=True):
+        learner.learn_named(row, float(target))
+    assert general == [0, 1, WINDOW - 1]
+
+
+def test_copies_of_a_learner_have_their_own_first_rows():
+    X, y = rows(n=12)
+    learner = fiol.Learner(SQUARED)
+    for row, target in zip(as_dicts(X), y, strict=True):
+        learner.learn_named(row, float(target))
+    before = {name: array.copy() for name, array in learner.engine.centering_arrays().items()}
+    for other in (learner.copy(), pickle.loads(pickle.dumps(learner))):
+        other.learn_named(as_dicts(X)[0], 1.0)
+        assert other.engine.centering.rows == 13.0
+        assert_same(learner.engine.centering_arrays().values(), before.values())
 
 
 def test_centered_rows_in_any_order():

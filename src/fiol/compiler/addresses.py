@@ -14,7 +14,7 @@ from numba import carray, typeof, types
 from numba.extending import NativeValue, models, register_model, unbox
 from numba.extending import intrinsic as typed_intrinsic
 
-from fiol.compiler.compiled import inlined, jit
+from fiol.compiler.compiled import bind_by_key, inlined, jit, kind_of
 from fiol.components.component import borrowed
 
 #: The type checker would count the first parameter of an intrinsic, which the compiler fills in.
@@ -112,4 +112,5 @@ class StoredValues:
 
 def compile_for_block(kernel: Any, values: tuple[Any, ...], *others: Any) -> Any:
     """Return `kernel(block, ...)` compiled for the address of such `StoredValues`, and such other arguments."""
-    return kernel.compile((BlockType(typeof(values)), *map(typeof, others)))
+    key = kernel, BlockType, *map(kind_of, (values, *others))
+    return bind_by_key(key, lambda: (BlockType(typeof(values)), *map(typeof, others)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import functools
 import types as python_types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +75,13 @@ def bind(kernel: Any, *arguments: Any) -> Callable[..., Any]:
     """Return `kernel` compiled for arguments of these types, to be called without looking at types again."""
     if not hasattr(kernel, "compile"):
         return kernel
-    key = kernel, *map(kind_of, arguments)
+    return bind_by_key((kernel, *map(kind_of, arguments)), lambda: map(typeof, arguments))
+
+
+def bind_by_key(key: tuple[Any, ...], types_of_arguments: Callable[[], Iterable[Any]]) -> Callable[..., Any]:
+    """Return the kernel that comes first in `key`, compiled for types that are the same whenever the key is."""
     if key not in _bound:
-        _bound[key] = kernel.compile(tuple(map(typeof, arguments)))
+        _bound[key] = key[0].compile(tuple(types_of_arguments()))
     return _bound[key]
 
 

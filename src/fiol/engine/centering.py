@@ -41,12 +41,15 @@ FAR_IN_RANDOM_ORDER = 0.5
 
 
 class Centering(NamedTuple):
-    """The means of centered features, and until these are decided, statistics of all features."""
+    """The means of centered features, and until these are decided, statistics of all features.
+
+    The single-row fast path writes to `so_far`, `window` and `sums` in place.
+    """
 
     so_far: Floats  #: number of rows, as an array of one
-    window: Floats  #: of the first rows, a line per feature: its number, count of rows, sum, least and largest value
+    window: Floats  #: the lines of `seen`, then unused lines of zeros
     features: Indices  #: the centered ones, sorted
-    sums: Floats  #: and the sums of their values in all rows; the single-row fast path adds to them in place
+    sums: Floats  #: and the sums of their values in all rows
     far: Floats  #: `FAR_FROM_0` or `FAR_IN_RANDOM_ORDER`, as an array of one
 
     @property
@@ -58,6 +61,11 @@ class Centering(NamedTuple):
     def watches(self) -> bool:
         """Whether centered features are not decided yet."""
         return self.rows < WINDOW
+
+    @property
+    def seen(self) -> Floats:
+        """Of the first rows, a line per feature: its number, count of rows, sum, least and largest value."""
+        return self.window[: np.count_nonzero(self.window[:, 1])]
 
     @property
     def idle(self) -> bool:
@@ -75,7 +83,7 @@ class Centering(NamedTuple):
 
     def decided(self) -> tuple[Centering, Floats]:
         """Return the centering with the centered features decided, and the largest distance of each from its mean."""
-        feature, number, total, low, high = self.window.T
+        feature, number, total, low, high = self.seen.T
         absent = number < self.rows
         low, high = np.where(absent, np.minimum(low, 0.0), low), np.where(absent, np.maximum(high, 0.0), high)
         mean = total / self.rows
@@ -84,17 +92,23 @@ class Centering(NamedTuple):
         new = self._replace(window=NO_WINDOW, features=feature[chosen].astype(np.int32), sums=total[chosen])
         return new, distance[chosen]
 
+    def with_room(self, entries: int) -> Centering:
+        """Return a copy with its own arrays and unused lines for the features of a few rows of so many entries."""
+        window = np.zeros((len(self.seen) + 8 * (entries + 1), 5))
+        window[: len(self.seen)] = self.seen
+        return own_centering(self._replace(window=window))
+
     def placed(self, places: Any) -> Centering:
         """Return the centering where places[i] is the old feature i; features with a place below 0 are dropped."""
-        places = np.asarray(places, np.int64)
-        new, seen = places[self.features], places[self.window[:, 0].astype(np.int64)]
+        places, window = np.asarray(places, np.int64), self.seen
+        new, seen = places[self.features], places[window[:, 0].astype(np.int64)]
         order, rank = (np.argsort(p, kind="stable")[np.count_nonzero(p < 0) :] for p in (new, seen))
-        window = np.hstack([seen[:, None], self.window[:, 1:]])[rank]
+        window = np.hstack([seen[:, None], window[:, 1:]])[rank]
         return self._replace(window=window, features=new[order].astype(np.int32), sums=self.sums[order])
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays, by name."""
-        parts = self._replace(features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
+        parts = self._replace(window=self.seen, features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
         return {f"centring.{name}": array for name, array in parts.items()}
 
 
@@ -107,20 +121,21 @@ AS_THEY_ARE = NO_ROWS._replace(so_far=np.array([float(WINDOW)]))
 
 
 def own_centering(centering: Centering) -> Centering:
-    """Return a copy with its own arrays: the single-row fast path adds to sums in place."""
+    """Return a copy with its own arrays."""
     return Centering._make(array.copy() for array in centering)
 
 
 def united_windows(parts: list[Centering]) -> Floats:
-    """The `window` of several parts of the first rows together."""
-    feature = np.unique(np.concatenate([part.window[:, 0] for part in parts]))
+    """Return the `seen` of several parts of the first rows together."""
+    windows = [part.seen for part in parts]
+    feature = np.unique(np.concatenate([window[:, 0] for window in windows]))
     found = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf], (len(feature), 1))
     found[:, 0] = feature
-    for part in parts:
-        place = np.searchsorted(feature, part.window[:, 0])
-        found[place, 1:3] += part.window[:, 1:3]
-        found[place, 3] = np.minimum(found[place, 3], part.window[:, 3])
-        found[place, 4] = np.maximum(found[place, 4], part.window[:, 4])
+    for window in windows:
+        place = np.searchsorted(feature, window[:, 0])
+        found[place, 1:3] += window[:, 1:3]
+        found[place, 3] = np.minimum(found[place, 3], window[:, 3])
+        found[place, 4] = np.maximum(found[place, 4], window[:, 4])
     return found
 
 

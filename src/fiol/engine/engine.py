@@ -12,7 +12,7 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import WINDOW, Centering, fewest_rows
+from fiol.engine.centering import WINDOW, Centering
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
@@ -257,10 +257,7 @@ class Engine(ABC):
 
     def set_means(self, means: Centering) -> None:
         """Subtract these means from now on, and decide which features are centered, if it is time: all at once."""
-        if means.watches:
-            self.storage = self.storage._replace(centering=means)  # which the fast path does not point to
-            return
-        if not means.window.shape[0]:
+        if means.watches or not means.window.shape[0]:
             self.replace(centering=means)
             return
         new, distances = means.decided()
@@ -297,8 +294,7 @@ class Engine(ABC):
         for start, stop in pairwise(chunk.indptr.tolist()):
             window, rows = np.zeros((len(centering.window) + stop - start, 5)), centering.rows + 1.0
             row = chunk.indices[start:stop], chunk.data[start:stop]
-            self.call(watch_row, *row, centering.window, fewest_rows(rows), window)
-            lines = np.count_nonzero(window[:, 1])  # every feature was in some row
+            lines = self.call(watch_row, *row, centering.seen, rows, window)
             centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
         return centering
 
@@ -338,7 +334,7 @@ class Engine(ABC):
         centering = self.centering
         if centering is None or centering.idle:
             return centering
-        numbers = np.concatenate([kept, centering.features, centering.window[:, 0]])
+        numbers = np.concatenate([kept, centering.features, centering.seen[:, 0]])
         places = np.full(int(numbers.max(initial=-1)) + 1, -1)
         places[kept] = np.arange(len(kept))
         return centering.placed(places)
@@ -375,19 +371,25 @@ class Engine(ABC):
         path = self.prepare_fast_path(learning=True)
         if path is NO_FAST_PATH:
             return None
-        before, rounds, grown, means = self.storage_in_use(), self.rounds, False, self.centering
-        watched = self.watched(means, row.chunk()) if means is not None and means.watches else None
+        before, rounds, grown = self.storage_in_use(), self.rounds, False
         try:
             z = path.learn_row(row, limit, y, sample_weight)
-            if z is None and self.make_place(row.features, len(row.values) + path.pack.centered):
-                grown, path = True, self.prepare_fast_path(learning=True)
-                z = path.learn_row(row, limit, y, sample_weight)
+            if z is None:
+                entries = len(row.values)
+                self.make_room_in_window(entries)
+                grown = self.make_place(row.features, entries + path.pack.centered)
+                if self.fast_path is not path:
+                    z = self.prepare_fast_path(learning=True).learn_row(row, limit, y, sample_weight)
         finally:
-            if self.rounds > rounds and watched is not None:
-                self.set_means(watched)
-            elif self.rounds == rounds and grown:
+            if self.rounds == rounds and grown:
                 self.undo_growth(before)
         return z
+
+    def make_room_in_window(self, entries: int) -> None:
+        """Let the fast path add a row of so many entries to the window of centering, if it is one of the first rows."""
+        means = self.centering
+        if means is not None and means.watches and len(means.window) <= len(means.seen) + entries:
+            self.replace(centering=means.with_room(entries))
 
     # --- reading ------------------------------------------------------------------------------
 

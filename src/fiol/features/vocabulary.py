@@ -57,7 +57,7 @@ class Encoder:
 
     def look_up(self, row: Mapping[Any, Any]) -> tuple[Indices, Floats] | None:
         """Return the indices (ascending) and values of a row whose names are all known; None for any other row."""
-        return looked_up(row, self.known) or looked_up(named_texts(row), self.known)
+        return looked_up(row, self.known) or looked_up_with_text(row, self.known)
 
     def encode(self, rows: Iterable[Mapping[Any, Any]], grow: bool = True, unseen: int | None = None) -> Chunk:
         """Return the rows as a chunk; nothing changes if one of them is invalid, or `rows` raises.
@@ -111,33 +111,47 @@ class Encoder:
 def looked_up(row: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
     """Return indices and values of a row; None if it has a new name, a text, or a bad value."""
     try:
-        n = len(row)
-        indices, data = np.empty(n, np.int32), np.empty(n)
-        pack_indices, pack_data = packers(n)
-        pack_indices(indices, 0, *map(known.__getitem__, row))
-        pack_data(data, 0, *row.values())
+        return packed_entries(row, row.values(), known)
     except Exception:
         return None
+
+
+def looked_up_with_text(row: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
+    """Return indices and values of a row with text; None if it has none, a new name or a bad value."""
+    try:
+        joined = join_text(row)
+        return None if joined is None else packed_entries(*joined, known)
+    except Exception:
+        return None
+
+
+def packed_entries(names: Any, values: Any, known: dict[str, int]) -> tuple[Indices, Floats] | None:
+    """Return indices and values of a row given by its names and numbers; None if a value is out of range."""
+    n = len(values)
+    indices, data = np.empty(n, np.int32), np.empty(n)
+    pack_indices, pack_data = packers(n)
+    pack_indices(indices, 0, *map(known.__getitem__, names))
+    pack_data(data, 0, *values)
     return arranged(indices, data)
 
 
-def named_texts(row: Any) -> dict[Any, Any] | None:
-    """Return a dict with every text value joined to its name, in the same order.
+def join_text(row: dict[Any, Any]) -> tuple[list[Any], list[Any]] | None:
+    """Return names and values of a dict with every text value joined to its name, in the same order.
 
-    Return None if `row` is not a plain dict, has no text, or has two entries that become one name.
+    None if there is no text, or its key is neither str nor int. Almost all time is spent in C: most values are numbers.
 
-    >>> named_texts({"age": 30.0, "color": "red"})
-    {'age': 30.0, 'color=red': 1.0}
+    >>> join_text({"age": 30.0, "color": "red"})
+    (['age', 'color=red'], [30.0, 1.0])
     """
-    if type(row) is not dict or str not in map(type, row.values()):
-        return None
-    named: dict[Any, Any] = {}
-    for key, value in row.items():
-        if type(value) is str and type(key) in NAME_TYPES:
-            named[f"{key}={value}"] = 1.0
-        else:
-            named[key] = value
-    return named if len(named) == len(row) else None
+    names, values, k = list(row), list(row.values()), -1
+    kinds = list(map(type, values))
+    texts = kinds.count(str)
+    for _ in range(texts):
+        k = kinds.index(str, k + 1)
+        if type(names[k]) not in NAME_TYPES:
+            return None
+        names[k], values[k] = f"{names[k]}={values[k]}", 1.0
+    return (names, values) if texts else None
 
 
 @functools.cache

@@ -1,12 +1,15 @@
-"""The compiled loop that subtracts running means from rows; see `fiol.engine.centering`."""
+"""Compiled loops that compute running means and subtract them from rows; see `fiol.engine.centering`."""
 
 from __future__ import annotations
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
+from fiol.engine.centering import fewest_rows
 
 #: A difference smaller than this fraction of the mean counts as rounding.
 ONLY_ROUNDING = 1e-10
+
+compiled_fewest_rows = inlined(fewest_rows)
 
 
 @inlined
@@ -56,13 +59,13 @@ def centre_row(entries, values, features, sums, part, learning, least, indices, 
     return n
 
 
-@jit
-def watch_row(indices, data, window, least, out):
-    """Write the window of `fiol.engine.centering.Centering` after one more row into `out`, from its first line on.
+@inlined
+def add_to_window(indices, data, window, count, out):
+    """Write `Centering.seen` after row number `count` into `out`, given that before, and return its number of lines.
 
-    Features that were in fewer than `least` rows are dropped: they cannot be centered any more.
+    Features that were in too few rows to be centered are dropped.
     """
-    n, j, k = 0, 0, 0
+    n, j, k, least = 0, 0, 0, compiled_fewest_rows(count)
     while j < window.shape[0] or k < indices.shape[0]:
         known = j < window.shape[0] and (k == indices.shape[0] or window[j, 0] <= indices[k])
         there = k < indices.shape[0] and (j == window.shape[0] or indices[k] <= window[j, 0])
@@ -76,6 +79,13 @@ def watch_row(indices, data, window, least, out):
         if rows >= least:
             out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = feature, rows, total, low, high
             n += 1
+    return n
+
+
+@jit
+def watch_row(indices, data, window, count, out):
+    """Write `Centering.seen` after row number `count` into `out`, and return its number of lines."""
+    return add_to_window(borrowed(indices), borrowed(data), borrowed(window), count, borrowed(out))
 
 
 @jit

@@ -15,9 +15,10 @@ from fiol.compiler.addresses import floats_at, ints_at, load_values
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed, flatten
 from fiol.components.simd import choose, lanes, load_lanes
+from fiol.engine.centering import WINDOW
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
-from fiol.engine.round.center_rows import centre_row
+from fiol.engine.round.center_rows import add_to_window, centre_row
 from fiol.engine.round.reading import prediction, score_one_row
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
 from fiol.features.canonicalize import arrange
@@ -29,8 +30,10 @@ class Means(NamedTuple):
 
     features: Any
     sums: Any
-    count: Any
+    count: Any  #: number of rows so far, as an array of one
     least: float  #: smaller differences from a mean are 0
+    window: Any  #: of the first rows
+    spare: Any  #: memory of the same size
 
 
 class UpdateValues(NamedTuple):
@@ -97,11 +100,40 @@ def centered_row(row, n, entries, means):
 
 
 @inlined
+def lines_in_use(window):
+    """Return the number of lines of a window that are in use."""
+    lines = 0
+    while lines < window.shape[0] and window[lines, 1] > 0.0:
+        lines += 1
+    return lines
+
+
+@inlined
+def cannot_add(entries, means):
+    """Return whether a row is the last of the first rows, which decides about centering, or the window has no room."""
+    if means.count[0] >= WINDOW:
+        return False
+    return means.count[0] + 1.0 >= WINDOW or means.window.shape[0] <= lines_in_use(means.window) + entries
+
+
+@inlined
+def add_to_first_rows(feature, x, means):
+    """Add one of the first rows to the window."""
+    before = lines_in_use(means.window)
+    lines = add_to_window(feature, x, means.window[:before], means.count[0] + 1.0, means.spare)
+    for j in range(max(before, lines)):
+        for k in range(means.window.shape[1]):
+            means.window[j, k] = means.spare[j, k] if j < lines else 0.0
+
+
+@inlined
 def add_to_means(row, n, entries, means):
     """Add a row, as it came, to the means."""
-    if means.features.shape[0] == 0:
-        return
     feature, x, k = borrowed(ints_at(row + 8 * n, entries)), borrowed(floats_at(row, entries)), 0
+    if means.count[0] < WINDOW:
+        add_to_first_rows(feature, x, means)
+    elif means.features.shape[0] == 0:
+        return
     for j in range(means.features.shape[0]):
         while k < entries and feature[k] < means.features[j]:
             k += 1
@@ -133,7 +165,7 @@ def score_event(block, row, n, limit, predicting):
 def learn_event(block, row, n, limit, y, weight):
     """Make the round of a row of features below `limit`; return its score before."""
     values, entries = borrowed(load_values(block)), read_entries(row, n)
-    if entries < 0:
+    if entries < 0 or cannot_add(entries, values.means):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     sizes = min(limit, values.state.w.shape[0]), values.buffers.shape[1]
@@ -195,7 +227,7 @@ def score_lane_event(block, row, n, limit, predicting):
 def learn_lane_event(block, row, n, limit, y, weight):
     """Make the round of a row of features below `limit` by an ensemble; return its score before."""
     values, entries = borrowed(load_values(block)), read_entries(row, n)
-    if entries < 0:
+    if entries < 0 or cannot_add(entries, values.means):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     memory, loss = values.memory, values.loss

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fiol.engine.centering import NO_ROWS
+from fiol.engine.centering import AS_THEY_ARE, NO_WINDOW
 from fiol.engine.float32_guard import SMALLEST_SINGLE
 from fiol.features.chunk import MOST_FEATURES, SMALLEST
 from fiol.features.numbered_rows import NumberedRow
+from fiol.features.vocabulary import join_text
 
 #: The types of targets and sample weights that the fast path takes.
 TARGET_TYPES = frozenset((float, int, np.float64, np.int64))
@@ -68,14 +69,13 @@ class FastPath:
     centered : the number of features whose means are subtracted.
     """
 
-    __slots__ = ("address", "block", "direct", "learn", "pack", "score")
+    __slots__ = ("address", "block", "learn", "pack", "score")
 
     def __init__(self, block: Any = None, centered: int = 0) -> None:
         self.block, self.address = block, 0 if block is None else block.address
         self.pack = row_packers(centered)  #: packs rows, with room for what the functions compute
         self.score: Any = None  #: `score_event` or `score_lane_event`, once it is compiled
         self.learn: Any = None  #: `learn_event` or `learn_lane_event`, once it is compiled
-        self.direct = False  #: whether `learn` is all that a round needs
 
     def score_row(self, row: NumberedRow, limit: int, predicting: bool) -> float | None:
         """Return the score of a row with features below `limit`, or its prediction."""
@@ -91,23 +91,38 @@ class FastPath:
         """Return the score of a dict, or its prediction; `find` returns the numbers of known names, or raises."""
         if self.score is None or not isinstance(x, dict):
             return None
+        n = len(x)
         try:
-            n = len(x)
             row = array("d", self.pack[n](*x.values(), *map(find, x)))
-        except Exception:  # whatever it is: the general code raises it, if it is an error
-            return None
+        except Exception:
+            row = self.pack_text(find, x)
+            if row is None:
+                return None
         return self.score(self.address, row.buffer_info()[0], n, MOST_FEATURES, predicting)  # type: ignore[no-any-return]
 
     def learn_dict(self, find: Any, x: Any, y: Any, weight: Any, limit: int) -> float | None:
         """Make the round of a dict of known features below `limit`, and return its score before."""
-        if not self.direct or not isinstance(x, dict) or type(y) is not float or type(weight) is not float:
+        if self.learn is None or not isinstance(x, dict) or type(y) is not float or type(weight) is not float:
             return None
+        n = len(x)
         try:
-            n = len(x)
             row = array("d", self.pack[n](*x.values(), *map(find, x)))
-        except Exception:  # as in `score_dict`
-            return None
+        except Exception:
+            row = self.pack_text(find, x)
+            if row is None:
+                return None
         return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
+
+    def pack_text(self, find: Any, x: dict[Any, Any]) -> Any:
+        """Return the packed entries of a dict with text values; None if it has none, or an unknown name."""
+        try:
+            joined = join_text(x)
+            if joined is None:
+                return None
+            names, values = joined
+            return array("d", self.pack[len(values)](*values, *map(find, names)))
+        except Exception:  # whatever it is: the general code raises it, if it is an error
+            return None
 
     def score_arrays(self, indices: Any, values: Any, limit: int) -> float | None:
         """Return the score of a row of features below `limit`, given as arrays of int32 and float64."""
@@ -120,7 +135,7 @@ class FastPath:
     def learn_arrays(self, indices: Any, values: Any, y: Any, weight: Any, limit: int) -> float | None:
         """Make the round of a row of features below `limit`, given as arrays, and return its score before."""
         n = len(values)
-        if not self.direct or len(indices) != n or type(y) is not float or type(weight) is not float:
+        if self.learn is None or len(indices) != n or type(y) is not float or type(weight) is not float:
             return None
         row = array("d", self.pack.pack_arrays(indices, values))
         return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
@@ -160,7 +175,6 @@ def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
         path = FastPath(block, len(values.means.features))
     if learning:
         path.learn = compiled(learn_kernel, 0, 0, 0, 0.0, 0.0)
-        path.direct = engine.centering is None or not engine.centering.watches
     else:
         path.score = compiled(score_kernel, 0, 0, 0, False)
     return path
@@ -168,5 +182,6 @@ def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
 
 def means_of_events(engine: Any) -> tuple[Any, ...]:
     """Return the fields of a `fiol.engine.single_row.events.Means`."""
-    means, least = engine.centering or NO_ROWS, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
-    return means.features, means.sums, means.so_far, least
+    means, least = engine.centering or AS_THEY_ARE, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
+    window = means.window if means.watches else NO_WINDOW
+    return means.features, means.sums, means.so_far, least, window, np.empty_like(window)
