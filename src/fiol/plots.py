@@ -133,7 +133,7 @@ def plot_step(
 def curves_of_step(
     problem: Problem, row: Row, root: float, explicit: bool, span: tuple[float, float] | None
 ) -> StepCurves:
-    """Return the points of g and the ranges of the axes, which show the root and, if `explicit`, the linearized step."""
+    """Return the points of g, and ranges of the axes with the root and, if `explicit`, the linearized step."""
     old = float(row.x @ row.center)
     pull = -row.weight * problem.loss.grad(old, row.y)
     low, high = span or around([0.0, root, *([pull] if explicit else [])], 0.25)

@@ -116,7 +116,7 @@ def refuse_unsolved(problem: Problem, row: Row, solved: Floats, beta: float, z: 
 
 
 def refuse_overflow(
-    problem: Problem, row: Row, beta: float, z: float, reach: float, new: Floats, weights_per_feature: int
+    problem: Problem, row: Row, beta: Any, z: Any, reach: float, new: Floats, weights_per_feature: int
 ) -> None:
     """Raise OverflowError unless all results are finite, and, where weights are proportional to it, the reach is."""
     with np.errstate(all="ignore"):
