@@ -1,9 +1,9 @@
-"""Pictures. They need matplotlib, which `pip install "fiol[plots]"` brings; nothing else in fiol does."""
+"""Figures, which need matplotlib (`pip install "fiol[plots]"`)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,16 +14,16 @@ from fiol.components.regularizers import Regularizer, Unregularized
 from fiol.components.row import Floats, Row
 from fiol.components.solvers import Sorting, breakpoints
 from fiol.components.subproblem import Problem, make_problem
-from fiol.step import check_start, make_row, solve_step
+from fiol.step import Step, check_start, make_row, solve_step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Colours that stay apart for colour-blind readers (Okabe and Ito, "Color universal design", 2008).
+#: Colors that color-blind readers can distinguish (Okabe and Ito, "Color universal design", 2008).
 BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7", "#767676",
 )  # fmt: skip
-#: What the figures of all experiments look like; still readable at half their size.
+#: Style of the figures of all experiments, readable at half their size.
 STYLE: dict[str, Any] = {
     "font.size": 11,
     "axes.titlesize": 12,
@@ -43,7 +43,7 @@ BENDS: dict[str, Any] = {"ls": "", "marker": "o", "ms": 6, "mfc": "white", "mec"
 
 
 def load_matplotlib() -> Any:
-    """The module matplotlib, or an ImportError that says how to get it."""
+    """Return the module matplotlib; ImportError with the command that installs it."""
     try:
         import matplotlib
     except ImportError as error:
@@ -52,8 +52,21 @@ def load_matplotlib() -> Any:
 
 
 def save_figure(figure: Any, path: Path, dpi: int = 200) -> None:
-    """Write a figure; the same picture is the same file."""
+    """Write a figure; equal figures are equal files."""
     figure.savefig(path, dpi=dpi, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+class StepCurves(NamedTuple):
+    """The equation of a step as points of a figure."""
+
+    betas: Floats  #: where g is evaluated, increasing
+    scores: Floats  #: g there
+    breakpoints: Floats  #: where g changes its slope, between `low` and `high`
+    low: float  #: least beta of the figure
+    high: float  #: largest beta of the figure
+    bottom: float  #: least score of the figure
+    top: float  #: largest score of the figure
+    linearized: list[tuple[float, float]]  #: (beta, score) before and after a linearized step; empty if not shown
 
 
 def plot_step(
@@ -70,19 +83,19 @@ def plot_step(
     span: tuple[float, float] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the one equation behind a step: where the score the weights give meets the score the loss wants.
+    """Draw the scalar equation of a step: the score of the weights and the derivative of the loss, as curves.
 
-    If the loss pulls with strength beta, the weights answer with the score g(beta), which never falls. The loss
-    pulls with beta at the score z where beta = -phi'(z), which never rises. They cross once, at the exact step.
-    In Euclidean and diagonal geometries g is a chain of straight pieces between breakpoints (Lemma 2), so
-    that one of them, drawn bold, holds the answer. Meant for rows of up to a few hundred features.
+    With a pull beta the new weights have the score g(beta), which never falls. The loss has the pull beta at the score
+    z where beta = -phi'(z), which never rises. The two curves cross once, at the exact step. In Euclidean and diagonal
+    geometries g is a chain of straight pieces between breakpoints (Lemma 2); the piece with the root is drawn bold.
+    Meant for rows of up to a few hundred features.
 
     Parameters
     ----------
     x, y, w, loss, regularizer, geometry, eta, sample_weight : the step, as for `solve_step`.
-    explicit : also draw what linearizing the loss does: it pulls with -phi' at the old score, however far that leads.
-    span : the values of beta to show; by default from 0 to the answer, and a little beyond both.
-    ax : matplotlib axes to draw on; by default a new figure's.
+    explicit : whether to draw the step of the linearized loss too, whose pull is -phi' at the old score.
+    span : the values of beta to show; by default from 0 to the root, with a margin on both sides.
+    ax : matplotlib axes to draw on; by default those of a new figure.
 
     Examples
     --------
@@ -106,41 +119,65 @@ def plot_step(
         from matplotlib import pyplot
 
         ax = pyplot.subplots(figsize=(7.0, 4.6), layout="constrained")[1]
-
-    old = float(row.x @ row.center)
-    pull = -row.weight * loss.grad(old, row.y)
-    low, high = span or around([0.0, step.beta, *([pull] if explicit else [])], 0.25)
-    bends, betas = grid(problem, row, low, high, step.beta)
-    with np.errstate(all="ignore"):
-        scores = np.array([problem.score(row, beta) for beta in betas.tolist()])
-        landed = problem.score(row, pull)
-    bottom, top = around([*scores, *([old, landed] if explicit else [])], 0.06, least=high - low)
-
-    if bends.size:
-        left, right = max(bends[bends < step.beta], default=low), min(bends[bends > step.beta], default=high)
-        on = (left <= betas) & (betas <= right)
-        ax.plot(betas[on], scores[on], **PIECE, label="the piece with the root")
-    ax.plot(betas, scores, color=BLUE, lw=2.2, label="weights: the score $g(\\beta)$ they answer with")
-    if bends.size:
-        ax.plot(bends, np.interp(bends, betas, scores), **BENDS, label="breakpoints of $g$")
-    z = np.linspace(bottom, top, 1001)
-    pulls = [-row.weight * loss.grad(score, row.y) for score in z.tolist()]
-    ax.plot(pulls, z, color=RED, lw=2.2, label="loss: the score $z$ where $\\beta=-\\varphi'(z)$")
-    if explicit:
-        ax.plot([0.0, pull, pull], [old, old, landed], color=GREY, lw=1.5, ls="--")
-        ax.plot(pull, landed, "X", color=GREY, ms=9, label="linearized loss: $\\beta=-\\varphi'$(old score)")
-    ax.plot([low, step.beta, step.beta], [step.z, step.z, bottom], color=BLACK, lw=1, ls=":")
-    root = f"exact step: $\\beta$ = {step.beta:.3g}, new score {step.z:.3g}"
-    ax.plot(step.beta, step.z, "o", color=BLACK, ms=9, zorder=5, label=root)
-    ax.set(xlim=(low, high), xlabel="$\\beta$: how hard the loss pulls")
-    ax.set(ylim=(bottom, top), ylabel="score $z = \\langle x, w\\rangle$")
+    curves = curves_of_step(problem, row, step.beta, explicit, span)
+    draw_weights(ax, curves, step.beta)
+    draw_loss(ax, curves, loss, row)
+    draw_steps(ax, curves, step)
+    ax.set(xlim=(curves.low, curves.high), xlabel="$\\beta$: how hard the loss pulls")
+    ax.set(ylim=(curves.bottom, curves.top), ylabel="score $z = \\langle x, w\\rangle$")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
     return ax
 
 
+def curves_of_step(
+    problem: Problem, row: Row, root: float, explicit: bool, span: tuple[float, float] | None
+) -> StepCurves:
+    """Return the points of g, and ranges of the axes with the root and, if `explicit`, the linearized step."""
+    old = float(row.x @ row.center)
+    pull = -row.weight * problem.loss.grad(old, row.y)
+    low, high = span or around([0.0, root, *([pull] if explicit else [])], 0.25)
+    bends, betas = grid(problem, row, low, high, root)
+    with np.errstate(all="ignore"):
+        scores = np.array([problem.score(row, beta) for beta in betas.tolist()])
+        linearized = [(0.0, old), (pull, problem.score(row, pull))] if explicit else []
+    bottom, top = around([*scores, *(score for _, score in linearized)], 0.06, least=high - low)
+    return StepCurves(betas, scores, bends, low, high, bottom, top, linearized)
+
+
+def draw_weights(ax: Axes, curves: StepCurves, root: float) -> None:
+    """Draw g, its breakpoints, and bold the piece with the root."""
+    betas, scores, bends = curves.betas, curves.scores, curves.breakpoints
+    if bends.size:
+        left = max(bends[bends < root], default=curves.low)
+        right = min(bends[bends > root], default=curves.high)
+        on = (left <= betas) & (betas <= right)
+        ax.plot(betas[on], scores[on], **PIECE, label="the piece with the root")
+    ax.plot(betas, scores, color=BLUE, lw=2.2, label="weights: the score $g(\\beta)$ they answer with")
+    if bends.size:
+        ax.plot(bends, np.interp(bends, betas, scores), **BENDS, label="breakpoints of $g$")
+
+
+def draw_loss(ax: Axes, curves: StepCurves, loss: Loss, row: Row) -> None:
+    """Draw the score at which the loss has the pull beta."""
+    z = np.linspace(curves.bottom, curves.top, 1001)
+    pulls = [-row.weight * loss.grad(score, row.y) for score in z.tolist()]
+    ax.plot(pulls, z, color=RED, lw=2.2, label="loss: the score $z$ where $\\beta=-\\varphi'(z)$")
+
+
+def draw_steps(ax: Axes, curves: StepCurves, step: Step) -> None:
+    """Draw the linearized step, if there is one, and the exact one."""
+    if curves.linearized:
+        (start, old), (pull, landed) = curves.linearized
+        ax.plot([start, pull, pull], [old, old, landed], color=GREY, lw=1.5, ls="--")
+        ax.plot(pull, landed, "X", color=GREY, ms=9, label="linearized loss: $\\beta=-\\varphi'$(old score)")
+    ax.plot([curves.low, step.beta, step.beta], [step.z, step.z, curves.bottom], color=BLACK, lw=1, ls=":")
+    root = f"exact step: $\\beta$ = {step.beta:.3g}, new score {step.z:.3g}"
+    ax.plot(step.beta, step.z, "o", color=BLACK, ms=9, zorder=5, label=root)
+
+
 def grid(problem: Problem, row: Row, low: float, high: float, root: float) -> tuple[Floats, Floats]:
-    """The breakpoints of g between low and high, and where to evaluate it to draw it exactly (or finely)."""
+    """Return the breakpoints of g between low and high, and the betas at which to evaluate g for a figure."""
     chain = not Sorting().objection(problem.regularizer, problem.geometry)
     mu = np.unique(breakpoints(problem, row)) if chain else np.empty(0)
     bends = mu[(low < mu) & (mu < high)]
@@ -148,7 +185,7 @@ def grid(problem: Problem, row: Row, low: float, high: float, root: float) -> tu
 
 
 def around(values: list[float], margin: float, least: float = 0.0) -> tuple[float, float]:
-    """A range that shows all values, wider by a margin on both sides, and not narrower than `least`.
+    """Return a range of all values with a relative margin on both sides, at least `least` wide.
 
     >>> around([0.0, 2.0], 0.5), around([3.0], 0.5)
     ((-1.0, 3.0), (2.0, 4.0))

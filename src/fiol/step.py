@@ -87,9 +87,7 @@ def solve_step(
     to = geometry.reparametrization()
     with np.errstate(all="ignore"):
         new = to.restore_step(old, before, after)
-        pulls = row.weight * beta, row.steps * beta  # a row multiplies them by x, 0 included
-    finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
-    refuse_overflow(row, bool(finite), reach, problem, to.weights_per_feature)
+    refuse_overflow(problem, row, beta, z, reach, new, to.weights_per_feature)
     refuse_unsolved(problem, row, solved, float(beta), float(z), reach)
     return Step(new, float(beta) + 0.0, float(z) + 0.0, int(passes), float(residual))
 
@@ -97,11 +95,11 @@ def solve_step(
 def solve_problem(problem: Problem, row: Row, before: Floats, compiled: bool) -> tuple[Any, Floats, Floats]:
     """Return the results of `step_row`, the row's new weights, and all new weights, given those before the step."""
     solved, after = np.empty_like(row.x), np.empty_like(before)
-    step_row, settle = kernels(compiled)
+    step_row, absent_weights = kernels(compiled)
     with np.errstate(all="ignore"):  # the interpreter warns where compiled code goes on with infinity
         found = step_row(problem, row, solved)
         if row.x.shape[0] < before.shape[0]:
-            settle(problem, before, row.steps, after)
+            absent_weights(problem, before, row.steps, after)
     after[row.feature] = solved
     return found, solved, after
 
@@ -117,8 +115,13 @@ def refuse_unsolved(problem: Problem, row: Row, solved: Floats, beta: float, z: 
         )
 
 
-def refuse_overflow(row: Row, finite: bool, reach: float, problem: Problem, weights_per_feature: int) -> None:
-    """Raise OverflowError unless all results are `finite`, and, where weights are proportional to it, the reach is."""
+def refuse_overflow(
+    problem: Problem, row: Row, beta: Any, z: Any, reach: float, new: Floats, weights_per_feature: int
+) -> None:
+    """Raise OverflowError unless all results are finite, and, where weights are proportional to it, the reach is."""
+    with np.errstate(all="ignore"):
+        pulls = row.weight * beta, row.steps * beta  # a row multiplies them by x, 0 included
+    finite = np.isfinite([z, beta, *pulls]).all() and np.isfinite(new).all()
     if not finite or (problem.geometry.quadratic and not np.isfinite(reach)):
         largest = int(row.feature[np.abs(row.x).argmax()]) // weights_per_feature
         raise OverflowError(

@@ -48,6 +48,7 @@ from fiol.components.component import (
 )
 from fiol.components.row import Indices, RowBuffers, nth
 from fiol.components.scalars import soft_threshold
+from fiol.components.simd import larger
 
 if TYPE_CHECKING:
     from fiol.algorithms.plan import Plan
@@ -226,7 +227,7 @@ class LazyUpdate(Component):
             i = nth(feature, j)
             w[j] = get_weight(state.w, i, 0)
             buffers.elapsed[j] = now - state.last_seen[i]
-            most = max(most, buffers.elapsed[j])
+            most = larger(most, buffers.elapsed[j])
         if most > 0.0:
             steps = plan.step_size.steps(feature.shape[0], self.replay_eta(clock), buffers)
             self.replay_row(plan, feature, steps, clock, buffers)

@@ -8,10 +8,40 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.errors import LoweringError
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, lower_getattr
 
 from fiol.compiler.borrowed_arrays import BorrowedArray
-from fiol.compiler.instructions import field_of, from_end
+from fiol.compiler.instructions import TRIED_FIRST, field_of, from_end
+
+
+def number_indices(array: Any, index: Any) -> Any:
+    """Return the type of indices of one entry of a borrowed array; None for views, other arrays and other indices."""
+    kinds = index.types if isinstance(index, types.BaseTuple) else (index,)
+    if not isinstance(array, BorrowedArray) or len(kinds) != array.ndim:
+        return None
+    if not all(isinstance(kind, types.Integer) for kind in kinds):
+        return None
+    numbers = [types.intp if kind.signed else types.uintp for kind in kinds]
+    return types.BaseTuple.from_types(numbers) if isinstance(index, types.BaseTuple) else numbers[0]
+
+
+@infer_global(operator.getitem)
+class _GetItemType(AbstractTemplate):
+    metadata = TRIED_FIRST
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        index = number_indices(*args)
+        return None if index is None else signature(args[0].dtype, args[0], index)
+
+
+@infer_global(operator.setitem)
+class _SetItemType(AbstractTemplate):
+    metadata = TRIED_FIRST
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        index = number_indices(*args[:2]) if isinstance(args[2], types.Number) else None
+        return None if index is None else signature(types.none, args[0], index, args[2])
 
 
 def indices_of(builder: Any, kind: Any, index: Any) -> list[tuple[Any, Any]]:

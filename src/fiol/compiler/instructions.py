@@ -11,6 +11,9 @@ from numba.core.imputils import impl_ret_borrowed
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import lower_builtin
 
+#: Metadata of typing rules that numba tries before its own: it spends much of its time on rules that do not apply.
+TRIED_FIRST = {"target": "cpu"}
+
 
 def instructions(function: Callable[..., Any]) -> Callable[[Any], Any]:
     """Let calls of `function` compile to what the decorated function returns for the types of its arguments.

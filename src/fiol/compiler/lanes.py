@@ -19,7 +19,7 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.extending import lower_builtin, models, overload, register_model
 
 from fiol.compiler.component_types import portable, register_helper
-from fiol.compiler.instructions import argument, field_of, instructions
+from fiol.compiler.instructions import TRIED_FIRST, argument, field_of, instructions
 from fiol.compiler.options import METHOD
 from fiol.components import simd
 from fiol.components.step_sizes.rule import FORMULAS
@@ -116,6 +116,7 @@ def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: b
 
     class Template(AbstractTemplate):  # type: ignore[misc]
         key = op
+        metadata = TRIED_FIRST
 
         def generic(self, args: Any, kws: Any) -> Any:
             found = [kind for kind in args if isinstance(kind, Lanes)]

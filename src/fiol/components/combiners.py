@@ -115,12 +115,12 @@ class NewtonStack(Stack):
 
     def period(self, t: float) -> float:
         """Return the number of rounds from round t to the next update of information."""
-        return min(PERIOD, 1.0 + t // 8.0)
+        return smaller(PERIOD, 1.0 + t // 8.0)
 
     def kept(self, j: int, n: float, t: float) -> float:
         """Return the fraction of the information of stack j that is kept over the n rounds up to round t."""
         rate = value_at(self.forgets, j)
-        return min((1.0 - rate) ** n, (1.0 - n / t) ** self.burn) if rate > 0.0 else 1.0
+        return smaller((1.0 - rate) ** n, (1.0 - n / t) ** self.burn) if rate > 0.0 else 1.0
 
     def wrong(self, rate: Any, t: float, peak: float) -> Any:
         """Return the fraction of labels that a stack with this rate of forgetting counts as wrong in round t.
@@ -135,7 +135,7 @@ class NewtonStack(Stack):
 
     def common_share(self, t: float) -> float:
         """Return the part of all shares that is divided equally in round t."""
-        return min(0.5, 1.0 / t)
+        return smaller(0.5, 1.0 / t)
 
 
 class Bayes(Stack):

@@ -17,6 +17,7 @@ from fiol.components.component import Component
 from fiol.components.losses import MARGIN
 from fiol.components.row import Floats
 from fiol.components.scalars import EPS, STEEP, between, wright_omega
+from fiol.components.simd import larger
 
 #: The slope below which scores count as constant.
 FLAT = 1e-20
@@ -91,7 +92,7 @@ def largest(z: Floats) -> float:
     """Return the largest score, by a loop: `max` of an array takes half a second to compile."""
     top = -inf
     for k in range(z.shape[0]):
-        top = max(top, z[k])
+        top = larger(top, z[k])
     return top
 
 
@@ -138,7 +139,7 @@ class Softmax(JointLoss):
             return
         top = -inf
         for k in range(q.shape[0]):
-            top = max(top, q[k] + p if k == y else q[k])
+            top = larger(top, q[k] + p if k == y else q[k])
         mass, squares = 0.0, 0.0
         for k in range(q.shape[0]):
             out[k] = (q[k] + p if k == y else q[k]) - top
@@ -159,7 +160,7 @@ class Softmax(JointLoss):
             else:
                 high = level
             new = level + log(total / p) * total / slope if total > 0.0 else -inf
-            if abs(new - level) <= 4.0 * EPS * max(1.0, abs(level)):
+            if abs(new - level) <= 4.0 * EPS * larger(1.0, abs(level)):
                 break
             if not low < new < high:
                 new = 0.5 * (low + high)
@@ -180,7 +181,7 @@ class Softmax(JointLoss):
         s - l - log(1 - s / p), which falls with l.
         """
         count = q.shape[0]
-        low, high = 0.0, max(highest_lead(q, y), 0.0) + log(p) + count + 1.0
+        low, high = 0.0, larger(highest_lead(q, y), 0.0) + log(p) + count + 1.0
         level = 0.5 * high
         for _ in range(200):
             s, slope = 0.0, 0.0
@@ -228,7 +229,7 @@ class CrammerSinger(JointLoss):
         top = z[y]
         for k in range(z.shape[0]):
             if k != y:
-                top = max(top, z[k] + 1.0)
+                top = larger(top, z[k] + 1.0)
         return top - z[y]
 
     def steepness(self, z: Floats, y: int) -> float:
@@ -249,12 +250,12 @@ class CrammerSinger(JointLoss):
             return
         top = 0.0
         for k in range(q.shape[0]):
-            top = max(top, out[k])
+            top = larger(top, out[k])
         steep = p > STEEP and top < 0.5 * p
         level = self.steep_threshold(y, out) if steep else self.threshold(p, top, y, out)
         rest = 0.0
         for k in range(q.shape[0]):
-            out[k] = -max(out[k] - level, 0.0) / p
+            out[k] = -larger(out[k] - level, 0.0) / p
             if k != y:
                 rest -= out[k]
         out[y] = rest
@@ -264,7 +265,7 @@ class CrammerSinger(JointLoss):
         for k in range(out.shape[0]):
             out[k] -= top
         out[y] += p
-        level = max(out[y], 0.0) - p  # a lower threshold would be exceeded by more than p
+        level = larger(out[y], 0.0) - p  # a lower threshold would be exceeded by more than p
         while True:  # the threshold only rises, so an entry below it stays below
             total, count = 0.0, 0
             for k in range(out.shape[0]):
@@ -300,5 +301,5 @@ def highest_lead(q: Floats, y: int) -> float:
     lead = -inf
     for k in range(q.shape[0]):
         if k != y:
-            lead = max(lead, q[k] - q[y])
+            lead = larger(lead, q[k] - q[y])
     return lead

@@ -926,7 +926,7 @@ def far_logistic_root(margin: float, p: float) -> float:
     """
     high = margin < -0.5 * p
     margin = -margin - p if high else margin
-    c = min(wright_omega(log1p(p) - margin) / (1.0 + p), 0.5)
+    c = smaller(wright_omega(log1p(p) - margin) / (1.0 + p), 0.5)
     if p * c < EPS:
         c = sigmoid(-margin)
     else:

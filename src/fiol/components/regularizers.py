@@ -19,7 +19,7 @@ import numpy as np
 from fiol.components.component import Component, PerFeature, check_complete, require, value_at
 from fiol.components.row import Floats, Indices, nth
 from fiol.components.scalars import HUGE, clamp, power_sums, soft_threshold
-from fiol.components.simd import decay, is_mild, mild_decay
+from fiol.components.simd import decay, is_mild, larger, mild_decay, smaller
 
 
 class Regularizer(Component):
@@ -228,7 +228,9 @@ class Elastic(Regularizer):
 
     def prox_of_excess(self, excess: float, u: float, step: float, i: int) -> float:
         side, tau = 1.0 if u > 0.0 else -1.0, step * self.l1(i)
-        beyond = max(side * excess, 0.0) + min(side * excess + 2.0 * tau, 0.0)  # on the side of u, or on the other
+        beyond = larger(side * excess, 0.0) + smaller(
+            side * excess + 2.0 * tau, 0.0
+        )  # on the side of u, or on the other
         return self.shrink(step, i) * side * beyond
 
     def kinks(self) -> int:

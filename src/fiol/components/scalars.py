@@ -21,7 +21,7 @@ def safe_exp(x: float) -> float:
     >>> safe_exp(0.0), safe_exp(1e6) < float("inf")
     (1.0, True)
     """
-    return exp(min(x, LOG_HUGE))
+    return exp(smaller(x, LOG_HUGE))
 
 
 def safe_log(x: float) -> float:
@@ -71,12 +71,12 @@ def between(a: float, b: float) -> float:
     >>> between(2.0, 4.0), between(-1.0, 1.0), between(0.0, -1e300) < -1e-20
     (3.0, 0.0, True)
     """
-    if min(a, b) < 0.0 < max(a, b):
+    if smaller(a, b) < 0.0 < larger(a, b):
         return 0.0
-    small, large = min(abs(a), abs(b)), min(max(abs(a), abs(b)), HUGE)
+    small, large = smaller(abs(a), abs(b)), smaller(larger(abs(a), abs(b)), HUGE)
     middle = small + 0.5 * (large - small)
     if small < 0.25 * large and large > 4.0 * TINY:
-        middle = sqrt(max(small, TINY)) * sqrt(large)
+        middle = sqrt(larger(small, TINY)) * sqrt(large)
     return copysign(middle, a + b)
 
 
@@ -111,7 +111,7 @@ def wright_omega(x: float) -> float:
     if x < -36.0:
         return exp(x)
     if x > 1e20:
-        return x - log(min(x, HUGE))
+        return x - log(smaller(x, HUGE))
     if x < -1.0:
         e = exp(x)
         w = e / (1.0 + e)

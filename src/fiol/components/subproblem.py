@@ -23,6 +23,7 @@ from fiol.components.losses import Loss
 from fiol.components.regularizers import Elastic, Regularizer
 from fiol.components.row import Floats, Indices, JointRow, Row, RowBuffers, nth
 from fiol.components.scalars import EPS, HUGE, STEEP, between, clamp
+from fiol.components.simd import larger, smaller
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Solver
 
 #: The relative error of beta and of the score in their equation above which the solution is refined.
@@ -93,7 +94,7 @@ class Problem(Component):
     def bracket(self, row: Row, low: float, high: float) -> tuple[float, float]:
         """Narrow [low, high] to the interval between 0 and -weight phi'(g(0)), which holds the root."""
         end = clamp(-row.weight * self.loss.grad(self.score(row, 0.0), row.y), -HUGE, HUGE)
-        return max(low, min(end, 0.0)), min(high, max(end, 0.0))
+        return larger(low, smaller(end, 0.0)), smaller(high, larger(end, 0.0))
 
     def residual(self, row: Row, beta: float, z: float) -> float:
         """Return the distance of beta from -weight phi'(z), an interval where phi has a kink."""
@@ -113,7 +114,7 @@ class Problem(Component):
         two much larger numbers, and no double beta may solve the equation: then the solution is refined.
         """
         curved = not self.geometry.quadratic  # the slope at the start does not bound slopes elsewhere
-        long = curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * min(abs(z), 1.0)
+        long = curved or steep * row.weight > STEEP or steep * abs(beta) > STEEP * smaller(abs(z), 1.0)
         if long and not self.solves(row, beta, z, SLACK * abs(beta), SLACK * abs(z) + LEAST):
             return self.refined(row, beta, n, out)
         return beta, z, n
@@ -141,7 +142,7 @@ class Problem(Component):
                 return beta, z, n
             gap = delta + beta + row.weight * self.loss.grad(z, row.y)
             if begins:
-                low, high = min(-gap, 0.0), max(-gap, 0.0)
+                low, high = smaller(-gap, 0.0), larger(-gap, 0.0)
                 under, over = (gap, inf) if gap < 0.0 else (-inf, gap)  # the gaps there,
                 below, above = (z, inf) if gap < 0.0 else (-inf, z)  # and the scores
                 begins, halve = False, True
@@ -150,7 +151,7 @@ class Problem(Component):
             else:
                 low, under, below = delta, gap, z
             wide = above - below  # infinite while a path overflows at one end
-            if not (wide <= EPS * min(abs(z), HUGE) and high - low <= EPS * abs(beta + delta)):
+            if not (wide <= EPS * smaller(abs(z), HUGE) and high - low <= EPS * abs(beta + delta)):
                 delta = between(low, high)
                 if not halve and over - under < inf:  # where the gap is a line, its root
                     cut = low - under * ((high - low) / (over - under))
@@ -162,7 +163,7 @@ class Problem(Component):
             for k in range(row.x.shape[0]):
                 change = delta * (self.scaled_step(row, k) * row.x[k])
                 excess[k] += change
-                move = max(move, abs(change) * (abs(row.x[k]) if self.geometry.quadratic else 1.0))
+                move = larger(move, abs(change) * (abs(row.x[k]) if self.geometry.quadratic else 1.0))
                 size += abs(row.x[k] * out[k])
             own += row.lift * delta
             beta += delta
@@ -171,7 +172,7 @@ class Problem(Component):
             # The search ends once the scores at both ends agree, or agree no better than after the turn before, unless
             # the excess is still so wrong that weights are 0, at a bound, or overflow (a large `move`).
             stuck = inf > wide >= 0.5 * spread and move <= (size if self.geometry.quadratic else 1.0)
-            met = not far and (wide <= 4.0 * EPS * min(size, HUGE) or stuck)
+            met = not far and (wide <= 4.0 * EPS * smaller(size, HUGE) or stuck)
             done, spread, delta, begins = met or turns == TURNS, wide, 0.0, True
 
     # The path of the weights, see `Geometry`.

@@ -112,28 +112,36 @@ def best_in_hindsight(
     """
     geometry = Euclidean() if geometry is None else geometry
     regularizer = Unregularized() if regularizer is None else regularizer
-    problem = make_problem(loss, regularizer, geometry)
     chunk = to_chunk(X)
     d = width(X, chunk, regularizer)
     if chunk.rows == 0 or d == 0:
         raise ValueError(f"X must have at least one row and one column, got {chunk.rows} and {d}")
-    check_per_feature(problem, d)
+    check_per_feature(make_problem(loss, regularizer, geometry), d)
     geometry.check_domain(np.full(d, geometry.first_weight(d)))
     targets, weights = check_targets(y, chunk.rows, loss), check_sample_weights(sample_weight, chunk.rows)
     o = make_objective(loss, regularizer, geometry, chunk, d, targets, weights, bool(intercept))
-    name = choose_solver(o, solver)
-    with one_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # the certificate replaces warnings of solvers
-        best, credit = solve(o, name)
-    if best.endless:
-        text = f"no weights are best, larger ones always are; these come within {best.error:.2g}: add a penalty"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
-    elif not best.relative <= POOR:
-        text = f"the best weights may not be found: {best.certificate} {best.error:.2g}, relative {best.relative:.2g}"
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    best, credit = solve_quietly(o, choose_solver(o, solver))
+    warn_if_doubtful(best)
     w = best.w[:d] if o.d == d else geometry.reparametrization().restore_weights(best.w[: o.d])
     b = float(best.w[-1]) if intercept else 0.0
     return Comparator(w + 0.0, b + 0.0, best.value, best.error, best.certificate, credit, chunk.rows)
+
+
+def solve_quietly(o: Objective, name: str) -> tuple[Candidate, str]:
+    """Return the results of `solve`, computed in one thread, without warnings of solvers: there is the certificate."""
+    with one_thread(), warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return solve(o, name)
+
+
+def warn_if_doubtful(best: Candidate) -> None:
+    """Warn the caller of `best_in_hindsight` if there are no best weights, or if these may not be the best."""
+    if best.endless:
+        text = f"no weights are best, larger ones always are; these come within {best.error:.2g}: add a penalty"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    elif not best.relative <= POOR:
+        text = f"the best weights may not be found: {best.certificate} {best.error:.2g}, relative {best.relative:.2g}"
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def width(X: Any, chunk: Chunk, regularizer: Regularizer) -> int:

@@ -13,6 +13,7 @@ from fiol.components.combiners import NewtonStack
 from fiol.components.regularizers import Ridge
 from fiol.components.row import Floats
 from fiol.components.subproblem import expect
+from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
 from fiol.features.feature_space import counted
 from fiol.features.targets import check_sample_weights, check_targets
@@ -27,9 +28,9 @@ class StackAudit(NamedTuple):
     """The regret of an ensemble after several numbers of rounds, against the best combination for these."""
 
     t: Any  #: rounds
-    regret: Floats  #: the loss of the whole beyond that of the best fixed combination of its members
+    regret: Floats  #: the loss of the ensemble beyond that of the best fixed combination of its members
     bound: Floats  #: its upper bound, see `fiol.regret.ensemble_bounds`; nan if no bound is known
-    records: EnsembleRecords  #: sums of losses of the whole and of every member
+    records: EnsembleRecords  #: sums of losses of the ensemble and of every member
     comparators: tuple[Comparator, ...]  #: the best combinations: `w` has a weight for every member
 
 
@@ -50,13 +51,13 @@ def audit_stack(
         u* = argmin_u  sum_t weight_t phi(<u, z_t>; y_t) + d abs(u)^2 / (2 prior),
 
     where d is the unit of the loss and `prior` that of the stack: without the last term, which is small and fades with
-    T, there is none if members separate the rows. The regret is the loss of the whole less that of u*, both without
-    that term; `fiol.regret.ensemble_bounds` has the bound, which charges for the size of u*, and says what it is worth.
+    T, there is none if members separate the rows. The regret is the loss of the ensemble less that of u*, both without
+    that term; `fiol.regret.ensemble_bounds` has the bound, which depends on the size of u*.
 
     Parameters
     ----------
     ensemble : an `Ensemble` with `NewtonStack`, and a loss of one score.
-    X, y, sample_weight : the rows, as `Learner.learn` takes them.
+    X, y, sample_weight : the rows, as for `Learner.learn`.
     horizons : numbers of rounds after which to measure, as for `audit`, all in one run.
     intercept : whether the members have an intercept. A combination has none of its own.
 
@@ -82,13 +83,7 @@ def audit_stack(
     weight = check_sample_weights(sample_weight, chunk.rows)
     learner = Learner(ensemble, n_features=features, intercept=intercept, compiled=compiled)
     targets = check_targets(y, chunk.rows, learner.engine.plan.problem.loss)
-    with EnsembleLedger(learner, every=chunk.rows + 1) as ledger:
-        ledger.kept = []
-        for start, stop in itertools.pairwise([0, *times.tolist()]):
-            learner.learn(chunk.row_block(start, stop), targets[start:stop], weight[start:stop])
-            ledger.record()
-    records, member_scores = ledger.records, np.concatenate(ledger.kept)
-    Z = np.where(np.isfinite(records.members[-1]), member_scores[:, :-1], 0.0)
+    records, Z = learn_and_record(learner, chunk, targets, weight, times.tolist())
     best, losses = [], []
     for t, unit in zip(times.tolist(), records.unit.tolist(), strict=True):
         strength = Ridge(unit / (stack.prior * t))
@@ -96,3 +91,16 @@ def audit_stack(
         losses.append(best[-1].value - 0.5 * unit / stack.prior * float(best[-1].w @ best[-1].w))
     bound = stack_bound(stack, records, np.array([one.w for one in best]))
     return StackAudit(times, records.loss - np.array(losses), bound, records, tuple(best))
+
+
+def learn_and_record(
+    learner: Learner, chunk: Chunk, targets: Floats, weight: Floats, times: Sequence[int]
+) -> tuple[EnsembleRecords, Floats]:
+    """Learn from all rows; return records at the given rounds, and the scores of members that stayed finite, else 0."""
+    with EnsembleLedger(learner, every=chunk.rows + 1) as ledger:
+        ledger.kept = []
+        for start, stop in itertools.pairwise([0, *times]):
+            learner.learn(chunk.row_block(start, stop), targets[start:stop], weight[start:stop])
+            ledger.record()
+    records, member_scores = ledger.records, np.concatenate(ledger.kept)
+    return records, np.where(np.isfinite(records.members[-1]), member_scores[:, :-1], 0.0)

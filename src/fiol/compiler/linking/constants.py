@@ -1,4 +1,4 @@
-"""Class constants of components in place of the attributes and methods that return them, before types are inferred.
+"""Constants in place of what returns them, before types are inferred: of classes of components, and sizes of tuples.
 
 A step size that watches no pulls says so by a constant of its class. Where a function reads it, the constant replaces
 the attribute, and numba prunes the branch that is never taken, with all that would be compiled for it.
@@ -13,7 +13,7 @@ from typing import Any
 
 from numba.core import ir, types
 
-#: Constants that have one type wherever they stand; an int is a number of axes.
+#: Constants that have one type wherever they stand; an int is a number of axes, or the size of a tuple.
 REPLACED = bool, float, int
 
 
@@ -32,9 +32,13 @@ def insert_constants(function: Any, kinds: Any) -> bool:
                 found[name] = found.get(value.name)
             elif isinstance(value, ir.Expr) and value.op == "getattr":
                 found[name] = attribute_of(found.get(value.value.name), value.attr)
+            elif isinstance(value, ir.Global) and value.value is len:
+                found[name] = len
             elif isinstance(value, ir.Expr) and value.op == "call":
                 called = found.get(value.func.name)
                 found[name] = returned(called) if isinstance(called, python_types.FunctionType) else None
+                if called is len:
+                    found[name] = size_of(found.get(value.args[0].name))
             else:
                 continue
             if isinstance(found[name], REPLACED):
@@ -52,6 +56,11 @@ def attribute_of(kind: Any, name: str) -> Any:
         return kind.ndim if name == "ndim" else None
     found = kind.attribute(name) if hasattr(kind, "attribute") else None  # of `ComponentType`
     return None if type(found) is int else found
+
+
+def size_of(kind: Any) -> int | None:
+    """Return the number of entries of a value of this type; None unless it is a tuple."""
+    return len(kind) if isinstance(kind, types.BaseTuple) else None
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from fiol.components.component import common_factor, own_factor, value_at
 from fiol.components.geometries.geometry import Geometry
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, Row, nth
+from fiol.components.simd import larger, smaller
 
 
 class Separable(Geometry):
@@ -76,7 +77,7 @@ class Separable(Geometry):
         free = self.inverse(theta, i)
         if ridge == 0.0 or free == 0.0:
             return free
-        low, high = min(free, 0.0), max(free, 0.0)
+        low, high = smaller(free, 0.0), larger(free, 0.0)
         w = free / (1.0 + ridge * self.inverse_hess(free, i))
         for _ in range(200):
             gap = self.mirror(w, i) + ridge * w - theta

@@ -9,6 +9,7 @@ import numpy as np
 from fiol.components.component import require
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats
+from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.protocol import Adaptive, StepSize, check_names
 from fiol.components.step_sizes.rule import LONGEST, Observation, StepOutcome, StepRule
 from fiol.components.step_sizes.sums import AdaGrad
@@ -124,7 +125,7 @@ class ScaleFree(Adaptive):
         return 1.0 * s[self.step_size.width()]  # in double precision, whatever s is stored in: it is squared
 
     def raise_peak(self, s: Floats, x: float) -> None:
-        s[self.step_size.width()] = max(self.peak(s), abs(x))
+        s[self.step_size.width()] = larger(self.peak(s), abs(x))
 
     def h(self, s: Floats, unit: float) -> float:
         return self.step_size.raw_metric(s, self.peak(s))
@@ -137,7 +138,7 @@ class ScaleFree(Adaptive):
         self.step_size.observe_step(s, outcome)
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
-        peak = max(self.peak(s), abs(x))  # a feature never seen is as uncertain in any unit
+        peak = larger(self.peak(s), abs(x))  # a feature never seen is as uncertain in any unit
         return self.step_size.variance(s, x / peak, peak * peak, step_scale) if peak > 0.0 else 0.0
 
     # Several learners.
@@ -184,7 +185,7 @@ class ScaleFreeSteps(ScaleFree):
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
         h = self.step_size.raw_metric(s, self.peak(s))
-        return min(eta * self.step_scale(s) / h, LONGEST) if h > 0.0 else 0.0
+        return smaller(eta * self.step_scale(s) / h, LONGEST) if h > 0.0 else 0.0
 
     def observe(self, s: Floats, seen: Observation) -> None:
         s[self.step_size.width() + 1] = seen.step_scale

@@ -11,6 +11,7 @@ from fiol.components.component import require
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats
 from fiol.components.scalars import HUGE
+from fiol.components.simd import smaller
 from fiol.components.step_sizes.protocol import Adaptive, StepSize
 from fiol.components.step_sizes.rule import (
     LARGEST_SUM,
@@ -202,7 +203,7 @@ class Curvature(Adaptive):
         s[1] = 0.0
 
     def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
-        s[1] = min(outcome.curvature * (outcome.x * outcome.x), LARGEST_SUM)
+        s[1] = smaller(outcome.curvature * (outcome.x * outcome.x), LARGEST_SUM)
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
         return self.size * step_scale * x * x / (self.prior + (s[0] + s[1]) / unit)
@@ -242,7 +243,7 @@ class WalkingCurvature(Curvature):
         s[1] = 0.0
         growth = self.noise * self.h(s, seen.unit)
         s[0] = s[0] / (1.0 + growth)
-        s[2] = min(s[2] + (1.0 + s[2]) * growth, MOST_LOST)
+        s[2] = smaller(s[2] + (1.0 + s[2]) * growth, MOST_LOST)
 
     def merged_shards(self, base: Any, records: list[Any]) -> Any:
         return np.mean(records, axis=0)

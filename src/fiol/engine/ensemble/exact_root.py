@@ -36,5 +36,5 @@ def roots_one_by_one(loss, q, p, tolerance, reach, y, weight, spare):
         if not loss.lane_exact(spare[k], weight * spare[n + k], y):
             own, met = loss.exact_step(spare[k], spare[n + k], spare[2 * n + k], spare[3 * n + k], y, weight)
             spare[4 * n + k] = own
-            spare[5 * n + k] = min(met, LARGEST_SUM)
+            spare[5 * n + k] = smaller(met, LARGEST_SUM)
     return load_lanes(spare, 4 * n, q), load_lanes(spare, 5 * n, q)

@@ -10,6 +10,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.combiners import OVERFLOWN
 from fiol.components.component import borrowed, value_at
+from fiol.components.simd import larger
 from fiol.engine.ensemble.newton_stack import bound_information, forget, invert, invert_all, share_out, take_out
 from fiol.engine.ensemble.stack_rules import curvature_part
 from fiol.engine.ensemble.stack_state import FROZEN, MASS, NEXT, T
@@ -75,7 +76,7 @@ def add_curvature(Z, beta, y, weight, mean, H):
         for k in range(K):
             mean[k] += part * Z[c, k]
     for c in range(Z.shape[0]):
-        part = weight * max((1.0 if c == y else 0.0) - beta[c], 0.0)
+        part = weight * larger((1.0 if c == y else 0.0) - beta[c], 0.0)
         if part > 0.0:
             for k in range(K):
                 a = part * (Z[c, k] - mean[k])
@@ -167,7 +168,7 @@ def largest_slope(Z, P, S, B):
     for k in range(K):
         for i in range(K):
             total += B[k, i] * B[i, k]
-    return sqrt(max(total, 0.0))
+    return sqrt(larger(total, 0.0))
 
 
 @inlined
@@ -196,7 +197,7 @@ def kinked_step(loss, Z, y, weight, P, center, v, buffers):
     for c in range(C):
         beta[c] = 0.0
         ahead[c] = 0.0
-        size = max(size, abs(q[c]))
+        size = larger(size, abs(q[c]))
     for _ in range(PROXIMAL_STEPS if weight > 0.0 else 0):
         step_by_pulls(Z, ahead, P, center, g, v)
         scores_into(Z, v, q)
@@ -207,7 +208,7 @@ def kinked_step(loss, Z, y, weight, P, center, v, buffers):
         moved, back = 0.0, 0.0
         for c in range(C):
             new[c] *= weight
-            moved = max(moved, abs(new[c] - ahead[c]))
+            moved = larger(moved, abs(new[c] - ahead[c]))
             back += (ahead[c] - new[c]) * (new[c] - beta[c])
         if back > 0.0:  # momentum points the wrong way: it starts again
             following = 1.0
@@ -264,7 +265,7 @@ def center_scores(Z):
             mean += Z[c, k] / Z.shape[0]
         for c in range(Z.shape[0]):
             Z[c, k] -= mean
-            peak = max(peak, abs(Z[c, k]))
+            peak = larger(peak, abs(Z[c, k]))
     return peak
 
 

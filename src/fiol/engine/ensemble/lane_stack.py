@@ -18,6 +18,7 @@ from fiol.components.simd import (
     lanes,
     larger,
     load_lanes,
+    smaller,
     store,
     total,
     totals,
@@ -49,7 +50,7 @@ def invert_lanes(stack, zero, state, buffers):
         for k in range(n):
             store(P, first + k * n, load_lanes(A, first + k * n, like))
         for k in range(n):
-            here, pivot = load_lanes(one, k * n, like) > 0.0, 1.0 / max(P[first + k * n + k], least)
+            here, pivot = load_lanes(one, k * n, like) > 0.0, 1.0 / larger(P[first + k * n + k], least)
             row = choose(here, pivot, load_lanes(P, first + k * n, like) * pivot)
             for i in range(n):
                 place = first + i * n
@@ -78,9 +79,9 @@ class StackSteps(NamedTuple):
 def largest_score(stack, z, seen, members):
     """Return the largest size of a member's score, 0 if that is within all limits."""
     peak = 0.0
-    if anywhere(abs(z) > min(stack.limit, ABSURD)):
+    if anywhere(abs(z) > smaller(stack.limit, ABSURD)):
         for k in range(members):
-            peak = max(peak, abs(seen[k]))
+            peak = larger(peak, abs(seen[k]))
     return peak
 
 
@@ -152,7 +153,7 @@ def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers
 def share_out_lanes(stack, values, rate, t, state, buffers):
     """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
     J, values = state.v.shape[0], with_lane(values, 3, lane(values, 0))
-    best = min(min(lane(values, 0), lane(values, 1)), lane(values, 2))
+    best = smaller(smaller(lane(values, 0), lane(values, 1)), lane(values, 2))
     share = judged_share(load_lanes(state.share, 0, values), values, best, rate, t)
     common = stack.common_share(t)
     parts = load_lanes(buffers.rows, 4 * THERE, values) * (common / J)
@@ -184,7 +185,7 @@ def move_stacks(stack, loss, zero, four, y, members, state, buffers, steps, root
             place = (j * n + k) * n
             store(A, place, load_lanes(A, place, like) + more * seen[k])
             store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
-    most_news = max(max(lane(news, 0), lane(news, 1)), lane(news, 2))
+    most_news = larger(larger(lane(news, 0), lane(news, 1)), lane(news, 2))
     if information_is_new(stack, state, state.ticks[T], most_news):
         invert_lanes(stack, zero, state, buffers)
 

@@ -10,6 +10,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.combiners import MOST_DECLINE, MOST_INFORMATION, OVERFLOWN
 from fiol.components.component import borrowed, value_at
+from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.rule import LARGEST_SUM
 from fiol.engine.ensemble.stack_rules import bounded_step, curvature_part, judged_share, label_pull, unit_and_reach
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, MASS, NEXT, SHRUNK, T
@@ -39,7 +40,7 @@ def invert(A, P, L, least):
         pivot = A[j, j]
         for i in range(j):
             pivot -= L[j, i] * L[j, i]
-        root = 1.0 / sqrt(max(pivot, least))
+        root = 1.0 / sqrt(larger(pivot, least))
         L[j, j] = root
         for k in range(j + 1, K):
             a = A[k, j]
@@ -117,7 +118,7 @@ def members_seen(scores, state, z):
     for k in range(z.shape[0]):
         z[k] = scores[k] if state.live[k] > 0.0 else 0.0
         fine &= abs(z[k]) <= OVERFLOWN
-        peak = max(peak, abs(z[k]))
+        peak = larger(peak, abs(z[k]))
     return peak if fine else inf
 
 
@@ -126,7 +127,7 @@ def share_out(stack, state, values, rate, t):
     """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
     J, best, total = values.shape[0], inf, 0.0
     for j in range(J):
-        best = min(best, values[j])
+        best = smaller(best, values[j])
     for j in range(J):
         state.share[j] = judged_share(state.share[j], values[j], best, rate, t)
         total += state.share[j]
@@ -163,7 +164,7 @@ def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, buffers)
             a += P[k, i] * z[i]
         u[k] = a
         q += a * z[k]
-    q, part = max(q, 0.0), curvature_part(stack, loss, peak)
+    q, part = larger(q, 0.0), curvature_part(stack, loss, peak)
     p, wrong = rate * q, label_pull(stack, loss, value_at(stack.forgets, j), t, peak, y)
     root, met = loss.exact_step(s - p * wrong, p, 0.0, reach, y, 1.0)
     pull, h, news = bounded_step(stack, loss, s, root - wrong, met, q, rate, unit, part, reach, y)
@@ -218,7 +219,7 @@ def stack_row(stack, loss, scores, y, weight, state, buffers):
     most_news = 0.0
     for j in range(J):
         news = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, buffers)
-        most_news = max(most_news, news)
+        most_news = larger(most_news, news)
     if information_is_new(stack, state, t, most_news):
         invert_all(stack, state, buffers)
     return score

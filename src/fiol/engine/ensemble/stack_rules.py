@@ -27,15 +27,15 @@ def unit_and_reach(loss, score, y, weight, robust, ticks):
     unit, reach = loss.value_unit, 1.0
     if unit == 0.0:
         slope = loss.grad(score, y)
-        ticks[EXCESS] = min(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
-        ticks[SLOPED] = min(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
+        ticks[EXCESS] = smaller(ticks[EXCESS] + weight * (loss.value(score, y) - loss.lower(y)), LARGEST_SUM)
+        ticks[SLOPED] = smaller(ticks[SLOPED] + weight * abs(slope), LARGEST_SUM)
         reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
         curvature = mean_curvature(loss, score, reach, y)
         square = slope * slope
         if not loss.kinked and ticks[CURVED] > 0.0:  # one error beyond all others must not set the unit
-            square = min(square, robust * robust * curvature * (ticks[SQUARES] / ticks[CURVED]))
-        ticks[SQUARES] = min(ticks[SQUARES] + weight * square, LARGEST_SUM)
-        ticks[CURVED] = min(ticks[CURVED] + weight * curvature, LARGEST_SUM)
+            square = smaller(square, robust * robust * curvature * (ticks[SQUARES] / ticks[CURVED]))
+        ticks[SQUARES] = smaller(ticks[SQUARES] + weight * square, LARGEST_SUM)
+        ticks[CURVED] = smaller(ticks[CURVED] + weight * curvature, LARGEST_SUM)
         unit = ticks[SQUARES] / ticks[CURVED] if ticks[CURVED] > 0.0 else 0.0
     return unit, reach
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
+from fiol.components.simd import larger, smaller
 from fiol.engine.centering import fewest_rows
 
 #: A difference smaller than this fraction of the mean counts as rounding.
@@ -23,7 +24,7 @@ def center_whole(entries, values, features, sums, part, learning, least, indices
     for j in range(features.shape[0]):
         mean = sums[j] * part
         value = values[j] - mean
-        fine &= abs(value) >= max(least, ONLY_ROUNDING * abs(mean))
+        fine &= abs(value) >= larger(least, ONLY_ROUNDING * abs(mean))
         indices[j] = features[j]
         data[j] = value
     if fine and learning:
@@ -49,7 +50,7 @@ def centre_row(entries, values, features, sums, part, learning, least, indices, 
         mean = sums[j] * part
         value = x - mean
         indices[n], data[n] = i, value
-        n += 1 if abs(value) >= max(least, ONLY_ROUNDING * abs(mean)) else 0
+        n += 1 if abs(value) >= larger(least, ONLY_ROUNDING * abs(mean)) else 0
         if learning:
             sums[j] += x
     while k < entries.shape[0]:
@@ -74,7 +75,7 @@ def add_to_window(indices, data, window, count, out):
         if known:
             feature, rows, total, low, high = window[j, 0], window[j, 1], window[j, 2], window[j, 3], window[j, 4]
         if there:
-            rows, total, low, high = rows + 1.0, total + x, min(low, x), max(high, x)
+            rows, total, low, high = rows + 1.0, total + x, smaller(low, x), larger(high, x)
         j, k = j + known, k + there
         if rows >= least:
             out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = feature, rows, total, low, high

@@ -6,6 +6,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed, count_scores, get_weight, next_score, set_weight
+from fiol.components.simd import larger
 from fiol.components.step_sizes.rule import unit_of_steps
 from fiol.engine.round.rounds import clock_from, clock_into
 
@@ -90,7 +91,7 @@ def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, v
     """Write the variances of the scores of rows, by the statistics of step sizes; see `score_rows`."""
     (indptr, indices, data), state, intercept, fresh = borrowed((chunk, state, intercept, fresh))
     clock = clock_from(ticks)
-    step_scale = unit_of_steps(plan.problem.loss, plan.step_size.rule(), clock.slopes, max(clock.t, 1.0))
+    step_scale = unit_of_steps(plan.problem.loss, plan.step_size.rule(), clock.slopes, larger(clock.t, 1.0))
     own = (
         intercept_plan.step_size.variance(intercept.statistics[0], 1.0, 1.0, step_scale)
         if intercept.w.shape[0] > 0

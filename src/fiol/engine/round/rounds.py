@@ -24,6 +24,7 @@ from fiol.components.component import (
     zero_score,
 )
 from fiol.components.row import RowBuffers
+from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.rule import LARGEST_SUM, RoundScale, observed_curvature, round_scale
 from fiol.engine.round.records import read_records, squared_length, write_records
 from fiol.engine.round.rounding import LAST_DIGITS, kink_range, kink_within, rounding_tolerance
@@ -89,7 +90,7 @@ def tolerance_of_score(plan, x, w, z, own, y):
     if w.ndim == 2:  # scores of many classes are margins, whose size is 1 or more
         terms += 1.0
         for k in range(w.shape[1]):
-            terms = max(terms, abs(z[k]))
+            terms = larger(terms, abs(z[k]))
         return LAST_DIGITS * terms
     near = kink_range(z, y)
     if y != 0.0 and not kink_within(loss, z, near, y):
@@ -137,7 +138,7 @@ def solve_row(plan, rule, scale, feature, x, start, steps, y, weight, t, lift, s
     if rule.curvatures > 0.0:
         p = squared_norm(row)
         met = plan.problem.loss.curvature(z, score, beta, row.tolerance, scale.step_scale, row.y, row.weight)
-        curvature = observed_curvature(min(met, LARGEST_SUM), p, scale.step_scale)
+        curvature = observed_curvature(smaller(met, LARGEST_SUM), p, scale.step_scale)
     plan.units.row_from_units(new, units)
     return beta, curvature
 
