@@ -203,7 +203,8 @@ def layout(arrays: Mapping[str, Array | Selected]) -> tuple[list[dict[str, Any]]
         if source.ndim > MAX_NDIM:
             raise ValueError(f"{name!r} must have at most {MAX_NDIM} dimensions, got {source.ndim}")
         shape, length = list(array.shape), array.nbytes
-        entry = {"name": name, "dtype": dtype, "shape": shape, "offset": aligned_offset(end), "length": length}
+        entry: dict[str, Any] = {"name": name, "dtype": dtype, "shape": shape}
+        entry |= {"offset": aligned_offset(end), "length": length}
         entries.append(entry)
         if length > ALIGNMENT:  # smaller ones would save nothing
             if repeats_one_entry(array):
