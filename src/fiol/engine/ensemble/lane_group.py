@@ -262,7 +262,7 @@ class LaneGroup:
     def grow(self, features: int) -> None:
         """Allocate records for this many features."""
         if features > self.features:
-            new = aligned(max(features, 2 * self.features) * self.record_size, self.dtype, self.records.nbytes)
+            new = aligned(max(features, 2 * self.features) * self.record_size, self.dtype)
             new[: self.records.shape[0]] = self.records
             self.records = new
 
