@@ -108,10 +108,10 @@ def parts(data):
 
 
 def signed(header, body):
-    """A file with this header, as if it had been written so."""
+    """A file of the newest format with this header, as if it had been written so."""
     text = json.dumps(header).encode()
     gap = -(28 + len(text)) % 64
-    head = struct.pack("<8sIQQ", b"\x89fiol\r\n\x1a", 1, 28 + len(text) + gap + len(body) + 32, len(text))
+    head = struct.pack("<8sIQQ", b"\x89fiol\r\n\x1a", 2, 28 + len(text) + gap + len(body) + 32, len(text))
     whole = head + text + bytes(gap) + body
     return whole + hashlib.sha256(whole).digest()
 
@@ -147,7 +147,10 @@ def forged(data, rng):
 def poisoned(data, rng):
     """A file with NaN or an infinity at a random place of an array, and the name of the array."""
     header, body = parts(data)
-    entry = rng.choice([entry for entry in header["arrays"] if entry["dtype"][1] == "f" and entry["length"]])
+    first = {
+        entry["offset"]: entry for entry in reversed(header["arrays"]) if entry["length"]
+    }  # of those that share it
+    entry = rng.choice([entry for entry in first.values() if entry["dtype"][1] == "f"])
     dtype = np.dtype(entry["dtype"])
     at = entry["offset"] + dtype.itemsize * rng.randrange(entry["length"] // dtype.itemsize)
     value = np.array(rng.choice((math.nan, math.inf, -math.inf)), dtype).tobytes()

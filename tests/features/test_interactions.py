@@ -75,6 +75,7 @@ def test_products_are_those_of_nested_loops(rows, pairs):
     for bits in (4, 20, 31):
         hashed = products.hashed(np.arange(X.rows), Hashing(bits))
         assert repr(hashed) == repr(made.encoded(Hashing(bits)))
+        assert repr(hashed) == repr(NamedRows(made.chunk, list(made.names)).encoded(Hashing(bits)))
 
 
 def test_product_out_of_range_is_named_with_its_row():

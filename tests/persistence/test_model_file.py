@@ -178,20 +178,28 @@ def test_arrays_of_too_many_dimensions_are_rejected(path):
 
 
 def read_by_the_docstring(data):
-    assert data[:12] == bytes.fromhex("8966696F6C0D0A1A") + b"\1\0\0\0"
+    assert data[:8] == bytes.fromhex("8966696F6C0D0A1A")
+    version = int.from_bytes(data[8:12], "little")
     size, length = struct.unpack("<QQ", data[12:28])
     assert len(data) == size
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
     told = json.loads(data[28 : 28 + length].decode("utf-8"))
     start = (28 + length + 63) // 64 * 64
-    arrays, end = {}, 28 + length
+    arrays, end, saved = {}, 28 + length, False
     for entry in told["arrays"]:
         first = start + entry["offset"]
         assert first % 64 == 0
-        assert data[end:first] == bytes(first - end)
-        end = first + entry["length"]
-        arrays[entry["name"]] = np.frombuffer(data[first:end], entry["dtype"]).reshape(entry["shape"])
+        stop = first + entry["length"]
+        if stop > end or first >= end:
+            assert data[end:first] == bytes(first - end)
+            end = stop
+        else:
+            saved = True
+        found, whole = np.frombuffer(data[first:stop], entry["dtype"]), int(np.prod(entry["shape"]))
+        saved = saved or found.size < whole
+        arrays[entry["name"]] = np.tile(found, whole // max(found.size, 1)).reshape(entry["shape"])
     assert max(end, start) + 32 == size
+    assert version == (2 if saved else 1)
     return told["header"], arrays
 
 
@@ -221,6 +229,43 @@ def test_file_written_as_documented_is_read(path):
     header, arrays = read(path)
     assert header == {"name": "漢"}
     assert {name: array.tolist() for name, array in arrays.items()} == {"w": [1.0, -2.0], "ü": [1.0, -2.0]}
+
+
+@pytest.mark.parametrize("shape", [(9,), (1000, 3), (400_000,)])
+def test_equal_arrays_and_equal_entries_are_stored_once(path, shape):
+    rng = np.random.default_rng(3)
+    w, zeros = rng.standard_normal(shape), np.full(shape, -0.0)
+    one_bit = zeros.copy()
+    one_bit.flat[-1] = 0.0
+    arrays = {"w": w, "zeros": zeros, "v": w[::-1][::-1], "again": zeros.copy(), "one bit": one_bit}
+    chosen = rng.permutation(shape[0])
+    arrays |= {"some": model_file.Selected(w, chosen), "some more": model_file.Selected(w.copy(), chosen)}
+    write(path, {"a": 1}, arrays)
+    assert path.stat().st_size < 3 * w.nbytes + 2000
+    for header, found in (read(path), read_by_the_docstring(path.read_bytes())):
+        assert header == {"a": 1}
+        for name, array in found.items():
+            expected = w[chosen] if name.startswith("some") else arrays[name]
+            assert (array.shape, array.tobytes()) == (shape, expected.tobytes())
+    again = read(path)[1]
+    again["v"][...] = 7.0
+    assert again["w"].tobytes() == w.tobytes()  # memory is not shared
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"shape": [2**40], "length": 8}, "takes 8,192.0 GiB of memory"),
+        ({"shape": [2**40], "length": 16}, "has a length that is not that of its shape"),
+        ({"offset": 0, "dtype": "<i8"}, "does not follow"),
+        ({"offset": 0, "shape": [1], "length": 8}, "does not follow"),
+        ({"offset": 0, "shape": [2, 1]}, "does not follow"),
+        ({"offset": 8, "shape": [1], "length": 8}, "does not follow"),
+    ],
+)
+def test_arrays_that_claim_more_than_the_file_holds_are_rejected(path, changes, reason):
+    other = {**entry(name="v", offset=64), **changes}
+    refused(path, compose(told(entry(), other), W.ljust(64, b"\0") + W[: other["length"]], version=2), reason)
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -283,7 +328,7 @@ def test_other_file_formats_are_rejected(path, data):
 
 
 def test_newer_format_versions_are_rejected(path):
-    refused(path, compose(b"?", version=2), r"written by a newer fiol \(format 2\); this one reads format 1$")
+    refused(path, compose(b"?", version=3), r"written by a newer fiol \(format 3\); this one reads format 2$")
     refused(path, compose(b"?", version=0), r"not a fiol model file: there is no format 0$")
 
 

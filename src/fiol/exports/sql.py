@@ -29,7 +29,8 @@ from fiol.exports.dialects.standard import Dialect, identifier, number_literal, 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.features.column_values import NUMERIC_TEXT
-from fiol.features.interactions import TIMES, belongs_to
+from fiol.features.interactions import belongs_to
+from fiol.features.product_names import TIMES
 from fiol.features.table_encoding import DATED, WEEKDAYS, Column
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fiol.features.chunk import MOST_FEATURES, Chunk, canonical, spot
+from fiol.features.product_names import FactorHashes, ProductNames
 from fiol.features.vocabulary import Encoder
 
 #: Size of the cache of hashes.
@@ -53,6 +54,8 @@ class Hashing(Encoder):
 
     def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
         """Return the numbers of many names at once."""
+        if isinstance(names, ProductNames) and self.function == MURMUR3:
+            return FactorHashes(names.names).of_products(names.factors, self.size).astype(np.int64)
         data = [name.encode("utf-8", "surrogatepass") for name in names]
         ends = np.zeros(len(data) + 1, np.int64)
         np.cumsum([len(name) for name in data], out=ends[1:])

@@ -2,10 +2,16 @@
 
 import numpy as np
 
+from fiol.compiler.accessors import prefetch
 from fiol.compiler.compiled import inlined_strictly, jit, jit_beside
 from fiol.features.murmur import ALL_32, MIXER, finished, stirred
+from fiol.features.product_names import FACTOR_BITS
 
-NO_BITS, LAST_BIT, BYTE_BITS, WORD_BITS, STAR = (np.uint64(n) for n in (0, 1, 8, 32, ord("*")))
+#: Products that are hashed at a time: their hashes stay in the fastest cache.
+AT_A_TIME = 256
+NO_BITS, LAST_BIT, TWO, BYTE_BITS, WORD_BITS, STAR = (np.uint64(n) for n in (0, 1, 2, 8, 32, ord("*")))
+#: Where the second and the third factor of a key begin.
+SECOND, THIRD = np.uint64(FACTOR_BITS), np.uint64(2 * FACTOR_BITS)
 
 
 @jit
@@ -113,15 +119,51 @@ def hash_bytes(h, tail, rest, word, count):
 
 
 @inlined_strictly
-def hash_name_bytes(h, tail, rest, words, start, size):
-    """Return the hash after the bytes of a name, as `hash_bytes` does; its words begin at `start`."""
-    whole = size // 4
-    for k in range(whole):
-        tail = tail | (words[start + k] << (BYTE_BITS * np.uint64(rest)))
-        h, tail = stirred(h, tail & ALL_32), tail >> WORD_BITS
-    if size > 4 * whole:
-        h, tail, rest = hash_bytes(h, tail, rest, words[start + whole], size - 4 * whole)
-    return h, tail, rest
+def gather_names(factors, first, count, column, starts, sizes, begins, left):
+    """Write where the words of names begin, and their sizes; 0 for none. Return the largest size."""
+    most = 0
+    for j in range(count):
+        name = factors[first + j, column]
+        begins[j], left[j] = (starts[name], sizes[name]) if name >= 0 else (0, 0)
+        most = max(most, left[j])
+    return most
+
+
+@inlined_strictly
+def gather_words(words, begins, left, k, count, found):
+    """Write word k of names, 0 where a name has less: apart from the loop that hashes, which vectorizes."""
+    for j in range(count):
+        found[j] = words[begins[j] + k] if left[j] > 4 * k else NO_BITS
+
+
+@inlined_strictly
+def hash_words(h, tail, rest, found, left, k, count):
+    """Continue hashes by word k of names, as `hash_bytes` does."""
+    for j in range(count):
+        size = min(max(left[j] - 4 * k, 0), 4)
+        h[j], tail[j], rest[j] = hash_bytes(h[j], tail[j], rest[j], found[j], size)
+
+
+@inlined_strictly
+def hash_stars(factors, first, count, h, tail, rest, size):
+    """Continue the hashes of products with a third factor by a star."""
+    for j in range(count):
+        if factors[first + j, 2] >= 0:
+            h[j], tail[j], rest[j] = hash_bytes(h[j], tail[j], rest[j], STAR, 1)
+            size[j] += 1
+
+
+@inlined_strictly
+def hash_column(factors, first, count, column, names, state, size):
+    """Continue the hashes of some products by the names of one of their factors."""
+    words, starts, sizes = names
+    h, tail, rest, begins, left, found = state
+    most = gather_names(factors, first, count, column, starts, sizes, begins, left)
+    for k in range((most + 3) // 4):
+        gather_words(words, begins, left, k, count, found)
+        hash_words(h, tail, rest, found, left, k, count)
+    for j in range(count):
+        size[j] += left[j]
 
 
 @jit_beside
@@ -131,31 +173,54 @@ def hash_names_and_stars(words, starts, sizes, whole, hashes, tails, rests):
     The bytes of name i are sizes[i] of words[starts[i]:], four in each, the last filled up by zeros.
     """
     for i in range(starts.shape[0]):
-        h, tail, rest = hash_name_bytes(NO_BITS, NO_BITS, 0, words, starts[i], sizes[i])
+        h, tail, rest = NO_BITS, NO_BITS, 0
+        for k in range((sizes[i] + 3) // 4):
+            h, tail, rest = hash_bytes(h, tail, rest, words[starts[i] + k], min(sizes[i] - 4 * k, 4))
         whole[i] = finished(h, tail, np.uint64(sizes[i]))
         hashes[i], tails[i], rests[i] = hash_bytes(h, tail, rest, STAR, 1)
+
+
+@inlined_strictly
+def start_hashes(factors, first, count, sizes, hashes, tails, rests, h, tail, rest, size):
+    """Write the hashes of the first factors of some products and a star."""
+    for j in range(count):
+        a = factors[first + j, 0]
+        h[j], tail[j], rest[j], size[j] = hashes[a], tails[a], rests[a], sizes[a] + 1
+
+
+@inlined_strictly
+def finish_hashes(h, tail, size, count):
+    """Finish hashes of products: h is the hash."""
+    for j in range(count):
+        h[j] = finished(h[j], tail[j], np.uint64(size[j]))
 
 
 @jit_beside
 def hash_factors(factors, words, starts, sizes, whole, hashes, tails, rests, modulus, indices):
     """indices[n] = murmur3 of the names of n's factors, joined by *, modulo `modulus`.
 
-    The other arrays are those of `hash_names_and_stars`.
+    The other arrays are those of `hash_names_and_stars`. Products are hashed some at a time, in loops that vectorize.
     """
     modulus = np.uint64(modulus)
     mask = modulus - LAST_BIT if modulus & (modulus - LAST_BIT) == NO_BITS else NO_BITS  # divisions take long
-    for n in range(indices.shape[0]):
-        a, b, c = factors[n, 0], factors[n, 1], factors[n, 2]
-        h = whole[a]
-        if b >= 0:
-            size = sizes[a] + 1 + sizes[b]
-            h, tail, rest = hash_name_bytes(hashes[a], tails[a], rests[a], words, starts[b], sizes[b])
-            if c >= 0:
-                size += 1 + sizes[c]
-                h, tail, rest = hash_bytes(h, tail, rest, STAR, 1)
-                h, tail, rest = hash_name_bytes(h, tail, rest, words, starts[c], sizes[c])
-            h = finished(h, tail, np.uint64(size))
-        indices[n] = h & mask if mask > NO_BITS else h % modulus
+    h, tail, found = np.empty(AT_A_TIME, np.uint64), np.empty(AT_A_TIME, np.uint64), np.empty(AT_A_TIME, np.uint64)
+    rest, begins, left = np.empty(AT_A_TIME, np.int64), np.empty(AT_A_TIME, np.int64), np.empty(AT_A_TIME, np.int64)
+    size = np.empty(AT_A_TIME, np.int64)
+    names, state = (words, starts, sizes), (h, tail, rest, begins, left, found)
+    for first in range(0, indices.shape[0], AT_A_TIME):
+        count = min(AT_A_TIME, indices.shape[0] - first)
+        start_hashes(factors, first, count, sizes, hashes, tails, rests, h, tail, rest, size)
+        hash_column(factors, first, count, 1, names, state, size)
+        thirds = 0
+        for j in range(count):
+            thirds += factors[first + j, 2] >= 0
+        if thirds > 0:
+            hash_stars(factors, first, count, h, tail, rest, size)
+            hash_column(factors, first, count, 2, names, state, size)
+        finish_hashes(h, tail, size, count)
+        for j in range(count):
+            found_hash = h[j] if factors[first + j, 1] >= 0 else whole[factors[first + j, 0]]
+            indices[first + j] = found_hash & mask if mask > NO_BITS else found_hash % modulus
 
 
 @jit
@@ -181,4 +246,63 @@ def number_factors(factors, slots, distinct, indices):
             count += 1
             slots[slot] = count
         indices[n] = slots[slot] - 1
+    return count
+
+
+@inlined_strictly
+def first_slot(key, mask):
+    """Return the slot at which the search for a key begins."""
+    h = (key ^ (key >> WORD_BITS)) * MIXER
+    return (h ^ (h >> WORD_BITS)) & mask
+
+
+@inlined_strictly
+def find_key(key, slots, mask):
+    """Return the slot of a key: the one it is in, or an empty one."""
+    slot = first_slot(key, mask)
+    while slots[slot, 1] != NO_BITS and slots[slot, 0] != key:
+        slot = (slot + LAST_BIT) & mask
+    return slot
+
+
+@inlined_strictly
+def prefetch_slots(keys, count, slots, mask):
+    """Ask for the slots of some keys: a search that waits for memory alone takes long."""
+    for j in range(count):
+        prefetch(slots, TWO * first_slot(keys[j], mask))
+
+
+@jit
+def enter_keys(keys, count, slots):
+    """Enter the first keys but those that are 0 into empty slots; the slots are a power of two."""
+    mask = np.uint64(slots.shape[0] - 1)
+    for first in range(0, count, AT_A_TIME):
+        some = min(AT_A_TIME, count - first)
+        prefetch_slots(keys[first:], some, slots, mask)
+        for k in range(first, first + some):
+            if keys[k] != NO_BITS:
+                slot = find_key(keys[k], slots, mask)
+                slots[slot, 0], slots[slot, 1] = keys[k], np.uint64(k + 1)
+
+
+@jit
+def number_keys(ids, factors, slots, keys, count, grow, unseen, numbers):
+    """Write the numbers of products; new ones get the next with `grow`, else `unseen`. Return how many keys there are.
+
+    Factor i of a product has the id ids[i + 1], and one that is not there, -1, the id 0.
+    """
+    mask, found = np.uint64(slots.shape[0] - 1), np.empty(AT_A_TIME, np.uint64)
+    for first in range(0, factors.shape[0], AT_A_TIME):
+        some = min(AT_A_TIME, factors.shape[0] - first)
+        for j in range(some):
+            a, b, c = factors[first + j, 0], factors[first + j, 1], factors[first + j, 2]
+            found[j] = ids[a + 1] | (ids[b + 1] << SECOND) | (ids[c + 1] << THIRD)
+        prefetch_slots(found, some, slots, mask)
+        for j in range(some):
+            slot = find_key(found[j], slots, mask)
+            if slots[slot, 1] == NO_BITS and grow:
+                keys[count] = found[j]
+                count += 1
+                slots[slot, 0], slots[slot, 1] = found[j], np.uint64(count)
+            numbers[first + j] = np.int64(slots[slot, 1]) - 1 if slots[slot, 1] != NO_BITS else unseen
     return count

@@ -15,9 +15,7 @@ from fiol.features.chunk import LARGEST, SMALLEST, Chunk, canonical, loops, spot
 from fiol.features.column_values import BadValueError
 from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
-
-#: Joins the names of features that are multiplied.
-TIMES = "*"
+from fiol.features.product_names import TIMES, FactorHashes, ProductNames, product_loops, texts_of_factors
 
 
 def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Sequence[str]]) -> NamedRows:
@@ -73,6 +71,7 @@ class Products:
         self.rank = np.zeros(len(self.names), np.int64)
         if any(len(set(pair)) < len(pair) for pair in pairs):
             self.rank[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
+        self.has_stars = any(TIMES in name for name in self.names)
         self.bounds = np.empty(self.chunk.rows, np.int64)
         product_loops().bound_products(self.chunk.indptr, self.chunk.indices, self.belongs, self.elements, self.bounds)
 
@@ -98,7 +97,9 @@ class Products:
         slots = np.zeros(1 << (2 * len(data) + 1).bit_length(), np.int32)
         with np.errstate(over="ignore"):
             count = product_loops().number_factors(factors, slots, distinct, indices)
-        names = self.names_of(distinct[:count])
+        if not self.has_stars:
+            return NamedRows(Chunk(indptr, indices, data), ProductNames(self.names, distinct[:count].copy()))
+        names = texts_of_factors(self.names, distinct[:count])
         known = dict.fromkeys(names)
         if len(known) < count:  # two combinations of names have made one
             places = {name: k for k, name in enumerate(known)}
@@ -108,23 +109,13 @@ class Products:
     def hashed(self, order: Any, hashing: Hashing) -> Chunk:
         """Return some rows with their products, by the hashes of names; BadValueError for a product out of range."""
         indptr, factors, data = self.multiplied(order)
-        indices = np.empty(len(data), np.int32)
-        with np.errstate(over="ignore"):
-            product_loops().hash_factors(factors, *self.name_hashes, hashing.size, indices)
-        return canonical(Chunk(indptr, indices, data), spot)
+        indices = self.hashes.of_products(factors, hashing.size)
+        return canonical(Chunk(indptr, indices, data), spot, in_place=True)
 
     @functools.cached_property
-    def name_hashes(self) -> tuple[Any, ...]:
-        """The bytes of all names in words of four, where those of each start, their number, and hashes of the names."""
-        encoded = [name.encode("utf-8", "surrogatepass") for name in self.names]
-        sizes = np.array([len(name) for name in encoded], np.int64)
-        counts = -(-sizes // 4)
-        whole = b"".join(name.ljust(4 * count, b"\0") for name, count in zip(encoded, counts.tolist(), strict=True))
-        words = np.frombuffer(whole, "<u4").astype(np.uint64), np.cumsum(counts) - counts, sizes
-        hashes = (*(np.empty(len(sizes), np.uint64) for _ in range(3)), np.empty(len(sizes), np.int64))
-        with np.errstate(over="ignore"):
-            product_loops().hash_names_and_stars(*words, *hashes)
-        return (*words, *hashes)
+    def hashes(self) -> FactorHashes:
+        """The hashes of all names."""
+        return FactorHashes(self.names)
 
     def multiplied(self, order: Any) -> tuple[Any, Any, Any]:
         """Return where rows start, and the factors and values of entries; BadValueError for a value out of range."""
@@ -141,22 +132,8 @@ class Products:
             k = int(np.argmin((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST)))
             reason = f"must be between {SMALLEST:g} and {LARGEST:g} in size, got {data[k]:g}"
             row = int(np.searchsorted(indptr, k, side="right")) - 1
-            raise BadValueError(row, self.names_of(factors[k : k + 1])[0], reason)
+            raise BadValueError(row, texts_of_factors(self.names, factors[k : k + 1])[0], reason)
         return indptr, factors, data
-
-    def names_of(self, factors: Any) -> list[str]:
-        """Return the names of features by their factors."""
-        behind = ["", *(f"{TIMES}{name}" for name in self.names)]  # nothing behind for a factor that is not there
-        a, b, c = (factors[:, k].tolist() for k in range(3))
-        return [f"{self.names[i]}{behind[j + 1]}{behind[k + 1]}" for i, j, k in zip(a, b, c, strict=True)]
-
-
-@functools.cache
-def product_loops() -> Any:
-    """Return the compiled loops."""
-    from fiol.features import interaction_loops  # here: `import fiol` loads no compiler
-
-    return interaction_loops
 
 
 def added_up(rows: NamedRows) -> Chunk:

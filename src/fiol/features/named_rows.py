@@ -12,6 +12,7 @@ import numpy as np
 
 from fiol.features.chunk import Chunk
 from fiol.features.max_features import renumbered
+from fiol.features.product_names import ProductNames
 from fiol.features.vocabulary import Encoder
 
 
@@ -34,7 +35,7 @@ class NamedRows(NamedTuple):
     """
 
     chunk: Chunk
-    names: list[str]
+    names: Sequence[str]
 
     @property
     def rows(self) -> int:
@@ -64,4 +65,5 @@ def number_by_appearance(chunk: Chunk, names: Sequence[str]) -> tuple[NamedRows,
     order = order[np.argsort(first[order])]
     numbers = np.empty(len(names), np.int32)
     numbers[order] = np.arange(len(order))
-    return NamedRows(chunk._replace(indices=numbers[chunk.indices]), [names[i] for i in order.tolist()]), order
+    left = names.take(order) if isinstance(names, ProductNames) else [names[i] for i in order.tolist()]
+    return NamedRows(chunk._replace(indices=numbers[chunk.indices]), left), order

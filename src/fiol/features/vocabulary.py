@@ -6,6 +6,7 @@ import functools
 import math
 import numbers
 import struct
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from fiol.components.row import Floats, Indices
 from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk, canonical, loops, refuse_value
+from fiol.features.product_names import ProductNames, ProductTable
 from fiol.features.transaction import Transaction
 
 #: Types of names that need no conversion.
@@ -219,17 +221,44 @@ class Vocabulary(Encoder):
     """
 
     def __init__(self, names: Iterable[str | int] = ()) -> None:
-        #: The name of every feature.
-        self.names: list[str | int] = []
-        self.known, self._integers = {}, dict[int, int]()
-        self.find = self.known.__getitem__
+        self._names: list[str | int] = []
+        self._known, self._integers = dict[str, int](), dict[int, int]()
+        self.find = self._known.__getitem__  # raises for names of products that are no texts yet, too
+        #: Numbers names of products by their factors.
+        self._products: ProductTable | None = None
+        #: The number of features, if some of the last have no texts as names yet.
+        self._numbered = 0
+        self._lock = threading.Lock()
         for name in names:
             self.number(name)
 
     @property
     def size(self) -> int:  # type: ignore[override]
         """The number of features."""
-        return len(self.names)
+        return max(self._numbered, len(self._names))
+
+    @property
+    def names(self) -> list[str | int]:
+        """The name of every feature."""
+        if self._numbered > len(self._names):
+            self._write_names()
+        return self._names
+
+    @property
+    def known(self) -> dict[str, int]:  # type: ignore[override]
+        """The numbers of str names."""
+        if self._numbered > len(self._names):
+            self._write_names()
+        return self._known
+
+    def _write_names(self) -> None:
+        """Write the names of products as texts."""
+        with self._lock:
+            start, stop = len(self._names), self._numbered
+            if self._products is not None and start < stop:
+                new = self._products.texts(start, stop)
+                self._known.update(zip(new, range(start, stop), strict=True))
+                self._names += new  # last: these names count as written now
 
     def table(self, name: str | int) -> dict[Any, int]:
         """Return the numbers of names of this type: True and 1.0 equal 1, and must not be found as such."""
@@ -266,6 +295,11 @@ class Vocabulary(Encoder):
         >>> vocabulary.numbers_of_names(["a", "b"], False, -1), vocabulary.numbers_of_names(["a", "b"], True, -1)
         (array([-1,  0]), array([1, 0]))
         """
+        if isinstance(names, ProductNames):
+            with self._lock:
+                numbers = self._numbers_of_products(names, grow, unseen)
+            if numbers is not None:
+                return numbers
         found = list(map(self.known.get, names))
         if None not in found:
             return np.array(found, np.int64)
@@ -277,7 +311,7 @@ class Vocabulary(Encoder):
         new = [str.__str__(names[i]) for i in places.tolist()]
         distinct = list(dict.fromkeys(new))
         start, room = len(self.names), MOST_FEATURES - len(self.names)
-        self.names += distinct[:room]  # before their numbers: `rewind` takes back what is here
+        self._names += distinct[:room]  # before their numbers: `rewind` takes back what is here
         self.known.update(zip(distinct, range(start, start + room), strict=False))
         for name in distinct[room:]:
             self.number(name)  # raises: there is no room
@@ -285,13 +319,28 @@ class Vocabulary(Encoder):
         numbers[places] = range(start, start + len(new)) if each_once else [self.known[name] for name in new]
         return numbers
 
+    def _numbers_of_products(self, names: ProductNames, grow: bool, unseen: int) -> Any:
+        """Return the numbers of many names without their texts; None if there is no room for that."""
+        if self._products is None:
+            self._products = ProductTable()
+        table, size = self._products, self.size
+        table.forget(size)
+        if (grow and size + len(names) > MOST_FEATURES) or (table.count < size and not table.enter_texts(self._names)):
+            return None
+        numbers = table.number(names, grow, unseen)
+        self._numbered = table.count
+        return numbers
+
     def mark(self) -> int:
         """Return a token for `rewind`: the number of names."""
-        return len(self.names)
+        return self.size
 
     def rewind(self, mark: int) -> None:
         """Remove all names but the first `mark`."""
-        if len(self.names) > mark:
+        self._numbered = min(self._numbered, mark)
+        if self._products is not None:
+            self._products.forget(mark)
+        if len(self._names) > mark:
             for name in self.names[mark:]:
                 self.table(name).pop(name, None)  # an interrupt may come between the two lines of `number`
             del self.names[mark:]

@@ -1,11 +1,11 @@
 r"""File format of models: a JSON header and named arrays with a checksum; nothing in a file is ever executed.
 
-Format 1. Integers are unsigned and little-endian; all bytes not listed are padding and 0.
+Formats 1 and 2. Integers are unsigned and little-endian; all bytes not listed are padding and 0.
 
 | at byte | size | what |
 |---|---|---|
 | 0 | 8 | the magic bytes 89 66 69 6F 6C 0D 0A 1A: \x89, "fiol", \r, \n, \x1A |
-| 8 | 4 | the format, 1 |
+| 8 | 4 | the format, 1 or 2 |
 | 12 | 8 | the size of the file, S |
 | 20 | 8 | the size of the header, H |
 | 28 | H | the header: one JSON object in UTF-8, without NaN and Infinity |
@@ -22,6 +22,12 @@ of their bytes, `{"name", "dtype", "shape", "offset", "length"}`.
 - `length`: the size in bytes, which is that of an entry times all extents.
 - `offset`: the array begins at byte D + offset. The first has 0, the next the end of the one before it rounded
   up to a multiple of 64. The checksum follows the last array, or D, without padding.
+
+Format 2 stores nothing twice. A file has this format only if an array differs from format 1 in one of these:
+
+- An array with the bytes of an earlier one, of the same dtype and shape, has the `offset` and `length` of that one, and
+  takes no bytes of its own.
+- An array of at least two entries along its first axis that are all the same has the `length` of a single one.
 
 `fiol.persistence.model` describes the header and arrays of a model. A change that an older version would misread raises
 the format, and every version reads all formats from 1 to its own.
@@ -43,6 +49,8 @@ from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
+from fiol.persistence.memory import check_memory
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -51,7 +59,8 @@ except ImportError:  # Windows
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MAGIC = b"\x89fiol\r\n\x1a"
-FORMAT = 1
+#: The formats of files in which every array is stored as it is, and of others: the newest one.
+PLAIN_FORMAT, FORMAT = 1, 2
 PREFIX = struct.Struct("<8sIQQ")
 CHECKSUM = hashlib.sha256
 CHECKSUM_SIZE = 32
@@ -104,7 +113,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
     >>> read(path)
     ({'rounds': 7}, {'w': array([ 0.5, -1. ])})
     """
-    entries = layout(arrays)
+    entries, version = layout(arrays)
     text = f'{{"header":{plain_text("a header", header)},"arrays":{plain_text("arrays", entries, list)}}}'
     target = os.path.realpath(path)
     mode = permissions(target)
@@ -121,7 +130,7 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
                 is_locked = lock(file)
                 if is_locked and not os.path.exists(temporary):
                     continue  # another process deleted it as a leftover
-                pour(file, text.encode("ascii"), entries, arrays)
+                pour(file, version, text.encode("ascii"), entries, arrays)
                 file.flush()
                 os.fsync(file.fileno())
                 if is_locked:
@@ -141,8 +150,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return the header and the arrays of a file, the arrays writable and in the byte order of the machine.
 
-    Raises ModelFileError if the file is incomplete, damaged or invalid. Memory for an array is allocated after the file
-    is known to hold it.
+    Raises ModelFileError if the file is incomplete, damaged or invalid, or if its arrays need more memory than is free.
+    Memory for an array is allocated after the file is known to hold it.
     """
     with open(path, "rb") as file:
         try:
@@ -171,13 +180,17 @@ def plain_text(name: str, value: Any, kind: type = dict) -> str:
     return text
 
 
-def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
-    """Return the entry of each array in the header; TypeError or ValueError if one cannot be written.
+def layout(arrays: Mapping[str, Array | Selected]) -> tuple[list[dict[str, Any]], int]:
+    """Return the entry of each array in the header, and the format; TypeError or ValueError if one cannot be written.
 
-    >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[1]
+    >>> layout({"n": np.arange(3, dtype=np.int16), "w": np.zeros((2, 2))})[0][1]
     {'name': 'w', 'dtype': '<f8', 'shape': [2, 2], 'offset': 64, 'length': 32}
+    >>> entries, version = layout({"w": np.arange(9.0), "v": np.arange(9.0), "zeros": np.zeros(1000)})
+    >>> [(entry["offset"], entry["length"]) for entry in entries], version
+    ([(0, 72), (0, 72), (128, 8)], 2)
     """
-    entries, offset = [], 0
+    entries, end, version = list[dict[str, Any]](), 0, PLAIN_FORMAT
+    alike: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for name, array in arrays.items():
         if not isinstance(name, str):
             raise TypeError(f"the name of an array must be a str, got {name!r}")
@@ -189,13 +202,52 @@ def layout(arrays: Mapping[str, Array | Selected]) -> list[dict[str, Any]]:
             raise TypeError(f"{name!r} must hold booleans, integers or floats of at most 64 bits, got {array.dtype}")
         if source.ndim > MAX_NDIM:
             raise ValueError(f"{name!r} must have at most {MAX_NDIM} dimensions, got {source.ndim}")
-        shape, offset = list(array.shape), aligned_offset(offset)
-        entries.append({"name": name, "dtype": dtype, "shape": shape, "offset": offset, "length": array.nbytes})
-        offset += array.nbytes
-    return entries
+        shape, length = list(array.shape), array.nbytes
+        entry: dict[str, Any] = {"name": name, "dtype": dtype, "shape": shape}
+        entry |= {"offset": aligned_offset(end), "length": length}
+        entries.append(entry)
+        if length > ALIGNMENT:  # smaller ones would save nothing
+            if repeats_one_entry(array):
+                entry["length"] = length // shape[0]
+            others = alike.setdefault((dtype, *shape, entry["length"]), [])
+            twin = next((other for other in others if have_same_bytes(arrays[other["name"]], array)), None)
+            if twin is not None:
+                entry["offset"] = twin["offset"]
+            else:
+                others.append(entry)
+            if twin is not None or entry["length"] < length:
+                version = FORMAT
+        end = max(end, entry["offset"] + entry["length"])
+    return entries, version
 
 
-def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: Mapping[str, Array | Selected]) -> None:
+def repeats_one_entry(array: Array | Selected) -> bool:
+    """Return whether all entries along the first axis, of which there are two or more, have the same bytes.
+
+    >>> repeats_one_entry(np.zeros((3, 2))), repeats_one_entry(np.array([0.0, -0.0])), repeats_one_entry(np.zeros(1))
+    (True, False, False)
+    """
+    if array.shape[:1] < (2,):
+        return False
+    first = next(array_pieces(array))[1][:1]
+    return all((entry_bytes(piece) == entry_bytes(first)).all() for _, piece in array_pieces(array))
+
+
+def have_same_bytes(a: Array | Selected, b: Array | Selected) -> bool:
+    """Return whether two arrays of the same shape have the same bytes in a file."""
+    pieces = zip(array_pieces(a), array_pieces(b), strict=True)
+    return all((entry_bytes(one) == entry_bytes(other)).all() for (_, one), (_, other) in pieces)
+
+
+def entry_bytes(piece: Array) -> Array:
+    """Return the bytes in a file of every entry along the first axis."""
+    plain = np.ascontiguousarray(piece, piece.dtype.newbyteorder("<"))
+    return plain.reshape(len(piece), -1).view(np.uint8)
+
+
+def pour(
+    file: BinaryIO, version: int, header: bytes, entries: list[dict[str, Any]], arrays: Mapping[str, Array | Selected]
+) -> None:
     """Write header, arrays and checksum in one pass."""
     checksum, position = CHECKSUM(), 0
 
@@ -206,13 +258,18 @@ def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: M
         position += len(data)
 
     start = aligned_offset(PREFIX.size + len(header))
-    end = start + (entries[-1]["offset"] + entries[-1]["length"] if entries else 0)
-    emit(PREFIX.pack(MAGIC, FORMAT, end + CHECKSUM_SIZE, len(header)))
+    end = start + max((entry["offset"] + entry["length"] for entry in entries), default=0)
+    emit(PREFIX.pack(MAGIC, version, end + CHECKSUM_SIZE, len(header)))
     emit(header)
     emit(bytes(start - position))
     for entry in entries:
+        array = arrays[entry["name"]]
+        if start + entry["offset"] < position:  # stored already
+            continue
         emit(bytes(start + entry["offset"] - position))
-        for chunk in chunks(arrays[entry["name"]], np.dtype(entry["dtype"])):
+        if entry["length"] < array.nbytes:
+            array = next(array_pieces(array))[1][:1]
+        for chunk in chunks(array, np.dtype(entry["dtype"])):
             emit(chunk)
     file.write(checksum.digest())
 
@@ -220,14 +277,24 @@ def pour(file: BinaryIO, header: bytes, entries: list[dict[str, Any]], arrays: M
 def chunks(array: Array | Selected, dtype: np.dtype[Any]) -> Iterator[Array]:
     """Yield the bytes of `array` as `dtype` in C order, in pieces."""
     if isinstance(array, Selected):
-        few = max(1, CHUNK // max(1, dtype.itemsize * math.prod(array.shape[1:])))
-        for first in range(0, array.shape[0], few):
-            yield from chunks(array.array[array.chosen[first : first + few]], dtype)
+        for _, piece in array_pieces(array):
+            yield from chunks(piece, dtype)
         return
     entries: Any = array.reshape(-1) if array.flags.c_contiguous else array.flat
     size = CHUNK // dtype.itemsize
     for first in range(0, array.size, size):
         yield entries[first : first + size].astype(dtype, copy=False).view(np.uint8)
+
+
+def array_pieces(array: Array | Selected) -> Iterator[tuple[int, Array]]:
+    """Yield an array in pieces of about a megabyte along its first axis, each with the index of its first entry."""
+    if not array.shape:
+        yield 0, array  # type: ignore[misc]
+        return
+    few = max(1, CHUNK // max(1, array.nbytes // max(1, array.shape[0])))
+    for first in range(0, array.shape[0], few):
+        part = slice(first, first + few)
+        yield first, array.array[array.chosen[part]] if isinstance(array, Selected) else array[part]
 
 
 def aligned_offset(offset: int) -> int:
@@ -301,7 +368,7 @@ def read_header(file: BinaryIO) -> tuple[list[dict[str, Any]], dict[str, Any], i
     check_checksum(file, size)
     file.seek(PREFIX.size)
     entries, header = parse(file.read(length))
-    end = check_entries(entries)
+    end = check_entries(entries, version)
     if start + end + CHECKSUM_SIZE != size:
         refuse_file(f"nonsense in the header: the arrays take {end} bytes, the file has {size - CHECKSUM_SIZE - start}")
     return entries, header, start
@@ -334,9 +401,9 @@ def parse(text: bytes) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return value["arrays"], value["header"]
 
 
-def check_entries(entries: list[Any]) -> int:
-    """Raise ModelFileError unless the entries describe consecutive arrays; return the end of the last one."""
-    end, names = 0, set[str]()
+def check_entries(entries: list[Any], version: int) -> int:
+    """Raise ModelFileError unless the entries describe arrays as the format says; return the end of the last one."""
+    end, names, shared, whole = 0, set[str](), set[tuple[Any, ...]](), 0
     for k, entry in enumerate(entries):
         where = f"nonsense in the header: arrays[{k}]"
         if not isinstance(entry, dict) or entry.keys() != {"name", "dtype", "shape", "offset", "length"}:
@@ -349,11 +416,20 @@ def check_entries(entries: list[Any]) -> int:
             refuse_file(f"{where} has a dtype other than {' '.join(DTYPES)}")
         if not isinstance(shape, list) or len(shape) > MAX_NDIM or not all(map(is_size, shape)):
             refuse_file(f"{where} has an impossible shape")
-        if not is_size(length) or length != np.dtype(dtype).itemsize * math.prod(shape):
+        size = np.dtype(dtype).itemsize * math.prod(shape)
+        repeated = version > PLAIN_FORMAT and shape[:1] > [1] and length == size // shape[0]
+        if not is_size(length) or not (length == size or repeated):
             refuse_file(f"{where} has a length that is not that of its shape")
-        if not is_size(offset) or offset != aligned_offset(end):
+        key = (dtype, *shape, offset, length)
+        if not is_size(offset) or not (offset == aligned_offset(end) or (version > PLAIN_FORMAT and key in shared)):
             refuse_file(f"{where} does not follow the array before it")
-        end = offset + length
+        shared.add(key)
+        end, whole = max(end, offset + length), whole + size
+    if whole > end:  # more than the file holds
+        try:
+            check_memory(whole, f"a file of {len(entries)} arrays")
+        except ValueError as error:
+            refuse_file(str(error), error)
     return end
 
 
@@ -365,8 +441,11 @@ def read_array(file: BinaryIO, entry: dict[str, Any], start: int) -> Array:
     except (ValueError, OverflowError) as error:  # an empty array with a huge extent
         refuse_file(f"nonsense in the header: {entry['name']!r} cannot have its shape: {error}", error)
     file.seek(start + entry["offset"])
-    if file.readinto(array.reshape(-1).view(np.uint8)) != entry["length"]:  # type: ignore[attr-defined]
+    stored = array if array.nbytes == entry["length"] else array[:1]
+    if file.readinto(stored.reshape(-1).view(np.uint8)) != entry["length"]:  # type: ignore[attr-defined]
         refuse_file("truncated while it was read")
+    if stored is not array:
+        array[1:] = stored
     if dtype.kind == "b":
         return np.minimum(array, np.uint8(1), out=array).view(np.bool_)  # numpy's booleans must be 0 or 1
     return array.astype(dtype.newbyteorder("="), copy=False)

@@ -5,7 +5,7 @@ The memory that the arrays take is checked where they are unpacked, in `fiol.per
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
 from fiol.components.joint_losses import JointLoss
-from fiol.persistence.model_file import CHUNK, Array, Selected
+from fiol.persistence.model_file import Array, Selected, array_pieces
 
 
 def find_not_finite(arrays: Mapping[str, Array | Selected]) -> list[str]:
@@ -70,17 +70,6 @@ def first_not_finite(array: Array | Selected) -> tuple[int, ...] | None:
             place = tuple(int(i) for i in np.unravel_index(wrong.argmax(), wrong.shape))
             return (place[0] + first, *place[1:]) if place else ()
     return None
-
-
-def array_pieces(array: Array | Selected) -> Iterator[tuple[int, Array]]:
-    """Yield an array in pieces of about a megabyte along its first axis, each with the index of its first entry."""
-    if not array.shape:
-        yield 0, array  # type: ignore[misc]
-        return
-    few = max(1, CHUNK // max(1, array.nbytes // max(1, array.shape[0])))
-    for first in range(0, array.shape[0], few):
-        part = slice(first, first + few)
-        yield first, array.array[array.chosen[part]] if isinstance(array, Selected) else array[part]
 
 
 def plain_name(name: str) -> str:

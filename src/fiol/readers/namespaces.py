@@ -86,7 +86,9 @@ class NamespaceChoice(NamedTuple):
         row = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
         letters = np.array([group[:1] or NO_LETTER for group in groups] or [""])
         counts = np.array([self.has(group) for group in groups] or [False], bool)[chunk.indices]
-        own = FeatureColumn(row[counts], chunk.indices[counts].astype(np.int64), chunk.data[counts], names, groups)
+        own = FeatureColumn(
+            row[counts], chunk.indices[counts].astype(np.int64), chunk.data[counts], list(names), groups
+        )
         columns = [own]
         for letter in dict.fromkeys(letters.tolist()):
             some = np.flatnonzero(letters[own.codes] == letter)
