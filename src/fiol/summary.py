@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -16,43 +17,33 @@ from fiol.components.row import Floats
 SHOWN = 8
 
 
-def by_importance(
-    names: Sequence[str | int] | None, weights: Floats, scales: Floats, most: int | None = None
-) -> dict[str | int, float]:
-    """Return weight times typical size of features whose weight is not 0, by name or number, the largest in size first.
+def by_importance(names: Sequence[Any] | None, sizes: Floats, most: int | None = None) -> dict[Any, float]:
+    """Return the sizes that are not 0, by name or number, the largest in size first; at most `most` of them.
 
-    For weights [class, feature], the weight is the root mean square over classes. `most` limits the number of features.
-
-    >>> by_importance(["meters", "kilometers", "noise"], np.array([0.5, 100.0, 0.0]), np.array([9000.0, 9.0, 1.0]))
-    {'meters': 4500.0, 'kilometers': 900.0}
+    >>> by_importance(["meters", "kilometers", "noise"], np.array([4500.0, -900.0, 0.0]))
+    {'meters': 4500.0, 'kilometers': -900.0}
     """
-    found = scales * (weights if weights.ndim == 1 else np.sqrt(np.mean(weights * weights, axis=0)))
-    order = np.argsort(-np.abs(found), kind="stable")[: np.count_nonzero(found)][:most]
-    return {int(i) if names is None else names[i]: float(found[i]) for i in order}
+    order = np.argsort(-np.abs(sizes), kind="stable")[: np.count_nonzero(sizes)][:most]
+    return {int(i) if names is None else names[i]: float(sizes[i]) for i in order}
 
 
-def deviations(means: Floats, mean_squares: Floats) -> Floats:
-    """Return standard deviations; 0 where rounding makes a variance negative.
+def root_mean_squares(largest: Floats, curvature: Floats, rows: float) -> Floats:
+    """Return the root mean square of the values of every feature, from the curvature along its weight.
 
-    >>> deviations(np.array([1.0, 3.0]), np.array([1.0, 13.0]))
-    array([0., 2.])
-    """
-    return np.sqrt(np.maximum(mean_squares - means * means, 0.0))
+    The curvature is a sum of c x^2 over rows. `rows` is the sum of c, the curvature along the intercept. Without an
+    intercept it is 0, and the sum is chosen so that no root mean square is beyond the largest value of its feature,
+    which is infinite where it is not known.
 
-
-def typical_sizes(largest: Floats, curvature: Floats) -> Floats:
-    """Return the typical size of values of every feature, from its largest value and the curvature along its weight.
-
-    The curvature is a sum of c x^2 over rows, so that its root is proportional to a root mean square. The common factor
-    is chosen so that no size is beyond the largest value.
-
-    >>> typical_sizes(np.array([1.0, 50.0]), np.array([400.0, 100.0]))  # the second has one extreme value
+    >>> root_mean_squares(np.array([1.0, 50.0]), np.array([400.0, 100.0]), 400.0)  # the second has one extreme value
+    array([1. , 0.5])
+    >>> root_mean_squares(np.array([1.0, 50.0]), np.array([400.0, 100.0]), 0.0)
     array([1. , 0.5])
     """
-    roots = np.sqrt(np.maximum(curvature, 0.0))
-    seen = (largest > 0.0) & np.isfinite(roots)
-    ratio = np.divide(roots, largest, out=np.zeros(len(largest)), where=seen)
-    return largest * ratio / max(ratio.max(initial=0.0), np.finfo(float).tiny)
+    roots = np.sqrt(np.clip(curvature, 0.0, np.finfo(float).max))
+    if not 0.0 < rows < math.inf:
+        seen = largest > 0.0
+        rows = np.divide(roots, np.where(seen, largest, 1.0)).max(initial=0.0, where=seen) ** 2 or 1.0
+    return np.minimum(roots / math.sqrt(rows), largest)
 
 
 def brief_part(part: Any) -> str:
@@ -95,7 +86,7 @@ class Summary(NamedTuple):
         >>> print(Summary("Learner", {"rounds": 3}, [], {"age": -0.25}).text())
         Learner
           rounds:  3
-        features that matter most, weight times typical size
+        features that matter most, weight times standard deviation
           age  -0.25
         """
         lines = [self.title, *columns([(f"{name}:", shown(value)) for name, value in self.facts.items()], "<")]
@@ -103,7 +94,7 @@ class Summary(NamedTuple):
             lines.append("members: progressive loss, weight of the score, rounds in SIMD lanes or alone")
             lines += columns([(brief_member(member.update), *figures(member)) for member in self.members])
         if self.top:
-            lines.append("features that matter most, weight times typical size")
+            lines.append("features that matter most, weight times standard deviation")
             lines += columns([(str(name), f"{value:.4g}") for name, value in self.top.items()])
         return "\n".join(lines)
 
@@ -121,7 +112,7 @@ class Summary(NamedTuple):
             )
         if self.top:
             top = [(str(name), f"{value:.4g}") for name, value in self.top.items()]
-            tables.append(html_table("Features that matter most: weight times typical size", top))
+            tables.append(html_table("Features that matter most: weight times standard deviation", top))
         return "".join(tables)
 
 
@@ -137,18 +128,20 @@ def shown(value: Any) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]], others: str = ">") -> list[str]:
-    """Return rows as aligned lines: the first column to the left, the others as the format `others` says.
+    """Return rows as aligned lines: the first column to the left, the others as `others` says, for each or for all.
 
     >>> columns([("a", "1.5"), ("long", "10")])
     ['  a     1.5', '  long   10']
+    >>> columns([("a", "1.5", "x"), ("long", "10", "text")], "><")
+    ['  a     1.5  x', '  long   10  text']
     """
     if not rows:
         return []
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = "<" + (others * (len(wide) - 1) if len(others) == 1 else others)
     return [
-        f"  {first:<{wide[0]}}"
-        + "".join(f"  {value:{others}{width}}" for value, width in zip(rest, wide[1:], strict=True))
-        for first, *rest in rows
+        "".join(f"  {cell:{side}{width}}" for cell, side, width in zip(row, sides, wide, strict=True)).rstrip()
+        for row in rows
     ]
 
 

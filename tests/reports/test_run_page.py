@@ -95,6 +95,9 @@ def test_run_pages_of_all_kinds(kind, tmp_path):
     assert str(data) in found.text
     top = next(iter(learner.importances(1)))
     assert any(title.startswith(f"{top} matters most") for title in found.titles)
+    column = next(iter(learner.importances(1, by="column")))
+    assert any(title.startswith(f"Column {column} matters most") for title in found.titles)
+    assert "columnkindmissingfeaturesexamples" in found.text.replace("\n", "")
     assert "<script>=<script>alert(1)</script>" in found.text
     expected = {"two": "of the labels are right", "classes": "of the labels are right", "numbers": "nine of ten within"}
     assert expected[kind] in found.text
@@ -132,3 +135,13 @@ def test_page_of_three_rows_has_no_empty_section(tmp_path):
     assert "svg" not in found.tags or "What was predicted" in found.text
     assert all(title.strip() for title in found.titles)
     assert "feature 0" in found.text
+
+
+def test_headline_of_a_run_whose_first_rows_were_costly(tmp_path):
+    data, page = tmp_path / "rows.csv", tmp_path / "page.html"
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=400)
+    data.write_text("x,y\n" + "".join(f"{a:.3f},{1000.0 + a + 0.1 * b:.3f}\n" for a, b in zip(x, x[::-1], strict=True)))
+    invoke("train", data, "--target", "y", "--report", page, "-o", tmp_path / "m.fiol")
+    title = read_page(page).titles[0]
+    assert re.match(r"Squared loss \S+ in the last quarter of the rows, \d+ % below the best constant; ", title)

@@ -15,7 +15,13 @@ COPIES_IN_MEMORY = 4
 
 @click.command("inspect")
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
-@click.option("--top", type=click.IntRange(0), default=20, show_default=True, help="So many features that matter most.")
+@click.option(
+    "--top",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Number of columns and features to show, those that matter most.",
+)
 @click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
 @handle_errors
 def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
@@ -69,6 +75,7 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
         "training": {
             name: training.get(name) for name in ("why", "regime", "rows", "pass", "finished", "best", "asked")
         },
+        "top_columns": top_columns(learner, top),
         "top": top_features(learner, top),
         "history": learner.meta.get("history", []),
     }
@@ -81,8 +88,16 @@ def count_nonzero(learner: Any) -> int:
     return int((learner.weights != 0.0).any(axis=0).sum())
 
 
+def top_columns(learner: Any, count: int) -> list[dict[str, Any]]:
+    """Return the columns that matter most, if columns are known and are not features themselves."""
+    if not count or learner.table_encoding is None or learner.names is None:
+        return []
+    found = learner.importances(count, by="column")
+    return [{"column": name, "matters": matters} for name, matters in found.items()]
+
+
 def top_features(learner: Any, count: int) -> list[dict[str, Any]]:
-    """The features that matter most, as `Learner.importances` has them: each with its weight, or one per class."""
+    """Return the features that matter most (`Learner.importances`), each with its weight, or one per class."""
     if not count:
         return []
     weights, names = learner.weights, learner.names
@@ -116,8 +131,11 @@ def fact_lines(found: dict[str, Any]) -> list[str]:
     if found["members"]:
         lines += ["", f"{'loss':>10}  {'share':>8}  member"]
         lines += [f"{m['loss']:10.6g}  {m['share']:8.3f}  {m['update']}" for m in found["members"]]
+    if found["top_columns"]:
+        lines += ["", f"{'matters':>10}  column (standard deviation of what it adds to scores)"]
+        lines += [f"{column['matters']:10.4g}  {column['column']}" for column in found["top_columns"]]
     if found["top"]:
-        lines += ["", f"{'matters':>10}  {'weight':>12}  feature (weight times typical size)"]
+        lines += ["", f"{'matters':>10}  {'weight':>12}  feature (weight times standard deviation)"]
         for feature in found["top"]:
             weight = feature["weight"]
             text = f"{weight:12.6g}" if isinstance(weight, float) else " ".join(f"{w:.4g}" for w in weight)

@@ -412,6 +412,10 @@ class Engine(ABC):
         That is the curvature of the loss along the weight.
         """
 
+    @abstractmethod
+    def intercept_stiffness(self) -> float:
+        """Return the `stiffness` of the intercept, whose value is 1 in every row; 0 without one."""
+
     @property
     @abstractmethod
     def knows_scales(self) -> bool:

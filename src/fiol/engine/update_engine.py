@@ -250,12 +250,19 @@ class UpdateEngine(Engine):
         return next((k for k, names in enumerate(STIFF) if names[0] in kept), len(STIFF))
 
     def stiffness(self, features: int) -> Floats:
+        return self.stored_stiffness(self.state.statistics, features)
+
+    def intercept_stiffness(self) -> float:
+        return float(self.stored_stiffness(self.intercept.statistics, 1)[0])
+
+    def stored_stiffness(self, records: Any, features: int) -> Floats:
+        """Return the stiffness of each of the first weights that have these records."""
         which, kept = self.stiffness_known_by, self.plan.step_size.statistics()
         if which == len(STIFF):
             return np.ones(features)
-        out, have = np.zeros(features), min(features, self.state.w.shape[0])
+        out, have = np.zeros(features), min(features, records.shape[0])
         columns = [kept.index(name) for name in STIFF[which] if name in kept]
-        out[:have] = self.state.statistics[:have, columns].astype(np.float64).sum(axis=1)
+        out[:have] = records[:have, columns].astype(np.float64).sum(axis=1)
         return out**2 if STIFF[which] == ("peak",) else out
 
     @property

@@ -37,6 +37,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fiol.components.component import Component
 from fiol.exportable import Exportable
+from fiol.features.feature_moments import FeatureMoments
 from fiol.features.labels import AnyLabels
 from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
@@ -175,6 +176,7 @@ def parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "sparse": bool(estimator._sparse),
         "inner": next(kind for kind, of in MODELS.items() if isinstance(model, of)),
         "model": model.core.header(),
+        **({"moments": model.meta["moments"]} if "moments" in model.meta else {}),
     }
     arrays = {**model.core.arrays(), "losses": np.array(estimator._losses, np.float64)}
     if not hasattr(estimator, "classes_"):
@@ -194,6 +196,8 @@ def restore(estimator: Any, header: dict[str, Any], arrays: dict[str, Any], comp
     if inner is None:
         raise ValueError(f"its model is of the unknown kind {header['inner']!r}")
     model = inner.from_parts(header["model"], arrays, compiled)
+    if "moments" in header:
+        model.meta["moments"] = FeatureMoments.from_json(header["moments"]).to_json()
     restore_common(estimator, header, [model], "rounds_before")
     if "losses" not in own or own["losses"].ndim != 1:
         raise ValueError("array 'losses' is missing, or not one number per pass")

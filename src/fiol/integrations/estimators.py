@@ -36,7 +36,15 @@ from fiol.features.table_encoding import TableEncoding
 from fiol.features.table_rows import needs_encoding
 from fiol.features.targets import check_sample_weights
 from fiol.integrations import estimator_file
-from fiol.integrations.fitting import TAIL, Passes, Progress, held_back, held_out, negative_loss
+from fiol.integrations.fitting import (
+    TAIL,
+    Passes,
+    Progress,
+    held_back,
+    held_out,
+    moments_of_fit,
+    negative_loss,
+)
 from fiol.integrations.parameters import AUTOMATIC, GEOMETRIES, SOLVERS, STEP_SIZES, make_grid, make_update
 from fiol.integrations.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, NameOptions, validate_data
 from fiol.learner import Learner
@@ -285,6 +293,8 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         for k in range(self.n_iter_):
             self._losses.append(float(np.mean([c.losses[k] for c in runs if k < len(c.losses)])))
         self._coef = None
+        columns = frozenset(self.feature_names_in_) if self._coded else None
+        self._inside().meta["moments"] = moments_of_fit(chunk, self._inside().names, columns).to_json()
         if self.tol is not None and 1 < self.max_iter == self.n_iter_:
             message = f"max_iter={self.max_iter} passes did not reach tol={self.tol}; raise max_iter, or give tol=None"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
@@ -378,10 +388,12 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """Rounds of all fits."""
         return max(learner.rounds for learner in self.learners_)
 
-    def importances(self, most: int | None = None, X: Any = None) -> dict[Any, float]:
-        """Return how much every feature matters, by the name of its column: see `fiol.Learner.importances`.
+    def importances(self, most: int | None = None, X: Any = None, by: str = "feature") -> dict[Any, float]:
+        """Return how much every feature, or every column, matters: see `fiol.Learner.importances`.
 
-        Columns of text, dates or missing values become several features, which have the names of `coef_names_`.
+        Features have the name of their column. Columns of text, dates or missing values become several features, which
+        have the names of `coef_names_`. After `fit`, standard deviations are those in its rows; for features that are
+        in less than an eighth of the rows, the root mean square is used, which is at most 7 % larger.
 
         >>> from fiol import FIOLRegressor
         >>> model = FIOLRegressor(random_state=0).fit([[k, 1000.0 * (k % 3)] for k in range(30)], range(30))
@@ -390,8 +402,8 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         if self._coded:  # the model has the names of its features, which are no columns
-            return self._inside().importances(most, X if X is None else self._frame_to_code(X, first=False))
-        found = self._inside().importances(most, X if X is None else self._checked(X))
+            return self._inside().importances(most, X if X is None else self._frame_to_code(X, first=False), by)
+        found = self._inside().importances(most, X if X is None else self._checked(X), by)
         names = getattr(self, "feature_names_in_", None)
         return found if names is None else {str(names[i]): value for i, value in found.items()}
 

@@ -12,6 +12,8 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
 from fiol.features.chunk import Chunk
+from fiol.features.column_names import needs_moments
+from fiol.features.feature_moments import FeatureMoments
 from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS, EpochRun
 from fiol.models.one_vs_rest import OneVsRest
@@ -21,6 +23,8 @@ from fiol.models.one_vs_rest import OneVsRest
 LOOKS_PER_TAIL, TAIL = 8, 0.125
 #: Fewer rows than that, held back, say nothing about how many passes to make.
 FEWEST_HELD_BACK = 10
+#: Features in fewer than 1 of so many rows have a root mean square close to their standard deviation.
+RARE = 8
 
 
 class Passes:
@@ -126,6 +130,23 @@ def held_back(rows: int, fraction: float, seed: int | None) -> Any:
     mask = np.zeros(rows, bool)
     mask[rows - held :] = True
     return mask if seed is None else np.random.RandomState(seed).permutation(mask)
+
+
+def moments_of_fit(chunk: Chunk, names: Any, columns: Any) -> FeatureMoments:
+    """The moments of features that are in at least 1 of `RARE` rows, and of columns of numbers and missing values.
+
+    Without names, features have numbers.
+    """
+    counts = np.bincount(chunk.indices)
+    wanted = RARE * counts >= max(chunk.rows, 1)
+    if columns is not None:
+        wanted |= [needs_moments(name, columns) for name in names[: len(counts)]]
+    features = np.flatnonzero(wanted)
+    places = np.full(len(counts), -1)
+    places[features] = np.arange(len(features))
+    found = FeatureMoments.of_features([i if names is None else names[i] for i in features.tolist()])
+    found.add(chunk, places)
+    return found
 
 
 def continued(old: Any, new: Any) -> Any:

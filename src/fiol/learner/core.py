@@ -29,7 +29,7 @@ from fiol.features.vocabulary import Vocabulary
 from fiol.learner.arguments import check_dtype, check_flag, fixed_features, labels_for, plans_of, table_encoding_given
 from fiol.learner.model_core import ModelCore, known_classes
 from fiol.persistence import records
-from fiol.summary import typical_sizes
+from fiol.summary import root_mean_squares
 
 
 class LearnerCore(ModelCore):
@@ -371,10 +371,13 @@ class LearnerCore(ModelCore):
         n = self.space.features if features is None else features
         return np.ones(n) if self.whole_rows else self.engine.scales(n)
 
-    def typical_sizes(self) -> Floats:
+    def root_mean_squares(self) -> Floats:
         engine: Any = self.engine
         known_by = min(member.stiffness_known_by for member in getattr(engine, "members", None) or [engine])
-        return typical_sizes(self.scales(), self.stiffness()) if known_by == 0 else self.scales()
+        if known_by > 1 or self.whole_rows:
+            return self.scales()
+        largest = self.scales() if engine.knows_scales else np.full(self.space.features, np.inf)
+        return root_mean_squares(largest, self.stiffness(), engine.intercept_stiffness())
 
     def stiffness(self) -> Floats:
         """Return the cost of a squared change of every weight, as far as it is known: see `Engine.stiffness`."""

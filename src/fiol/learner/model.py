@@ -19,10 +19,11 @@ from fiol.features.feature_space import counted, one_row
 from fiol.features.file_header import classes_in
 from fiol.features.table_encoding import TableEncoding
 from fiol.features.targets import check_sample_weights
+from fiol.learner.importances import importances
 from fiol.learner.model_core import ModelCore
 from fiol.persistence.model import Path, build_model, read_model, write_model
 from fiol.snapshot import Snapshot
-from fiol.summary import Summary, by_importance, deviations
+from fiol.summary import Summary
 
 Self = TypeVar("Self", bound="Model")
 INDEX_TYPE, VALUE_TYPE = np.dtype(np.int32), np.dtype(np.float64)
@@ -356,20 +357,29 @@ class Model(Exportable):
         """Bytes of memory for everything that is learned, without the names of features."""
         return self.core.nbytes
 
-    def importances(self, most: int | None = None, X: Any = None) -> dict[str | int, float]:
-        """Return the importance of every feature by its name: its weight times its typical size, the largest first.
+    def importances(self, most: int | None = None, X: Any = None, by: str = "feature") -> dict[Any, float]:
+        """Return how much every feature, or every column, matters, the largest first.
 
-        Weights alone compare meters with kilometers. For several classes the weight is the root mean square over
-        classes, otherwise importances have the sign of the weight. Features with importance 0 are left out.
+        The importance of a feature is its weight times its standard deviation, with the sign of the weight: how far the
+        feature typically moves the score. Weights alone would compare meters with kilometers. For several classes the
+        weight is the root mean square over classes. The importance of a column is the standard deviation of what its
+        features together add to scores; those of which a row may have several (words, tags, parts of a date) count as
+        uncorrelated. It does not change if all categories of a column get the same number more, which the intercept
+        gets less. Whatever has importance 0 is left out.
 
         Parameters
         ----------
-        most : the largest number of features to return.
-        X : rows; the size of a feature is its standard deviation in them. By default it is estimated from what step
-            sizes store. With `Curvature` steps, which the default ensemble has, it is the root mean square of the
-            feature (of its distance from the mean, if it is centered), each row weighted by the curvature of its loss,
-            in units in which a feature that always has its largest value has that size: a few extreme values hardly
-            change it. With other `ScaleFree` steps it is the largest value, and 1 with all others.
+        most : the largest number of features or columns to return.
+        X : rows; standard deviations are those in them. By default they are those in the rows learned from: exact for
+            columns of numbers in models of `fiol.train`, of the command, and of an estimator's `fit`; else estimated
+            from what step sizes store, which takes no memory. Steps that add up curvatures or squared gradients, which
+            the default learner has, give the root mean square of a feature, each row weighted by the curvature or
+            the squared gradient of its loss. Of the distance from the mean, if the feature is centered, that is the
+            standard deviation; of categories and words of a table, the standard deviation follows; of a
+            feature that is in few rows, it is nearly the same; other features with a mean m and standard
+            deviation s count as sqrt(m^2 + s^2). Other `ScaleFree` steps give the largest value, and all others 1.
+        by : "feature", or "column": the features that a table encoding made of one column together; the features of an
+            interaction count for their columns together, `a*b`.
 
         Examples
         --------
@@ -382,9 +392,7 @@ class Model(Exportable):
         """
         with self.core.lock:
             core = self.core.copy()
-        scales = core.typical_sizes() if X is None else deviations(*core.space.moments(X))
-        weights = core.weights()
-        return {} if not weights.size else by_importance(core.space.names, weights, scales, most)
+        return importances(core, self.meta, most, X, by)
 
     def settle(self) -> None:
         """Bring every stored weight up to date. `weights`, `save` and other methods do not need it."""

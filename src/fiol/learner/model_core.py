@@ -210,8 +210,8 @@ class ModelCore:
         """Return the largest values of all features, as far as they are known: see `Engine.scales`."""
         raise NotImplementedError
 
-    def typical_sizes(self) -> Floats:
-        """Return the typical size of values of every feature, as far as it is known: see `Model.importances`."""
+    def root_mean_squares(self) -> Floats:
+        """Return the root mean square of every feature, as far as it is known: see `Model.importances`."""
         raise NotImplementedError
 
     def settle(self) -> None:

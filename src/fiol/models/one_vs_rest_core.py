@@ -355,9 +355,10 @@ class OneVsRestCore(ModelCore):
     def scales(self) -> Floats:
         return self.all_learners[0].core.scales(self.space.features)
 
-    def typical_sizes(self) -> Floats:
+    def root_mean_squares(self) -> Floats:
         n = self.space.features
-        return np.mean([learner.core.typical_sizes()[:n] for learner in self.all_learners], axis=0)  # type: ignore[no-any-return]
+        learners = list(self.learners.values()) or self.all_learners
+        return np.mean([learner.core.root_mean_squares()[:n] for learner in learners], axis=0)  # type: ignore[no-any-return]
 
     def settle(self) -> None:
         for learner in self.all_learners:

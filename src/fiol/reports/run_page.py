@@ -73,7 +73,9 @@ class RunOnPage:
         found = self.evaluation.results()
         cards = [card for card in self.cards(found) if card is not None]
         lead = f"{self.data}, target: {self.task.why}. Evaluated on {self.evaluated_on}."
-        return html_page(headline(self.task, found), lead, self.tiles(found), cards, f"Written by fiol {__version__}.")
+        same_rows = sum(window.rows for window in self.windows) == found["rows"]
+        title = headline(self.task, found, self.windows if same_rows else ())
+        return html_page(title, lead, self.tiles(found), cards, f"Written by fiol {__version__}.")
 
     def cards(self, found: dict[str, Any]) -> Iterator[Card | None]:
         """Yield all cards for which there are facts."""
@@ -84,6 +86,7 @@ class RunOnPage:
         yield calibration_card(found.get("calibration"))
         yield confusion_card(found, self.task)
         yield residual_card(self.evaluation.residuals)
+        yield column_importance_card(self.learner)
         yield feature_card(self.learner, self.task)
         yield weights_card(first)
         yield speed_card(self.speeds, self.compiling)
@@ -121,23 +124,39 @@ def loss_name(task: Task) -> str:
     return f"{text[:1].upper()}{text[1:]} loss"
 
 
-def headline(task: Task, found: dict[str, Any]) -> str:
-    """Return the result in a line.
+def headline(task: Task, found: dict[str, Any], windows: Sequence[Window] = ()) -> str:
+    """Return the result in a line; `windows` are losses of consecutive rows.
 
     >>> from fiol import Logistic
-    >>> headline(Task(Logistic(), [0, 1], ""), {"loss": 0.332, "constant_loss": 0.552})
+    >>> task = Task(Logistic(), [0, 1], "")
+    >>> headline(task, {"loss": 0.332, "constant_loss": 0.552})
     'Log loss 0.332, 40 % below the best constant'
-    >>> headline(Task(Logistic(), [0, 1], ""), {"loss": 0.7, "constant_loss": 0.69})
+    >>> headline(task, {"loss": 0.7, "constant_loss": 0.69})
     'Log loss 0.7, no better than the best constant (0.69): nothing was learned that helps'
+    >>> headline(task, {"loss": 0.7, "constant_loss": 0.69}, [Window(9, 9.0, 9.0), *[Window(9, 9.0, 4.5)] * 3])
+    'Log loss 0.5 in the last quarter of the rows, 28 % below the best constant; 0.7 over all rows'
     """
     loss, constant = found["loss"], found["constant_loss"]
     text = f"{loss_name(task)} {three_digits(loss)}"
     if loss is None or constant is None or not math.isfinite(loss) or constant <= 0.0:
         return text
     share = 1.0 - loss / constant
-    if share < 0.005:
-        return f"{text}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
-    return f"{text}, {100.0 * share:.0f} % below the best constant"
+    if share >= 0.005:
+        return f"{text}, {100.0 * share:.0f} % below the best constant"
+    late = loss_of_last_quarter(windows)
+    if late is not None and late < 0.995 * constant:  # the first rows cost more than a constant ever does
+        below = f"{100.0 * (1.0 - late / constant):.0f} % below the best constant"
+        last = f"{loss_name(task)} {three_digits(late)} in the last quarter of the rows"
+        return f"{last}, {below}; {three_digits(loss)} over all rows"
+    return f"{text}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
+
+
+def loss_of_last_quarter(windows: Sequence[Window]) -> float | None:
+    """Return the mean loss of the last quarter of the rows; None without finite losses of four windows."""
+    rows = np.cumsum([window.rows for window in windows])
+    last = [window for window, end in zip(windows, rows, strict=True) if 4 * end > 3 * rows[-1]]
+    mass, total = sum(window.mass for window in last), sum(window.total for window in last)
+    return total / mass if len(windows) >= 4 and mass > 0.0 and math.isfinite(total) else None
 
 
 def three_digits(value: float | None) -> str:
@@ -348,7 +367,7 @@ def confusion_card(found: dict[str, Any], task: Task) -> Card | None:
         if not pairs:
             return None
         rows = [[labels[i], labels[j], f"{wrong[i, j]:,.6g}"] for i, j in pairs]
-        return Card(title, plain_table(["true", "predicted", "rows"], rows, 2), "The commonest errors.")
+        return Card(title, plain_table(["true", "predicted", "rows"], rows, (0, 1)), "The commonest errors.")
     return Card(title, shaded_table(labels, counts.tolist()), remark)
 
 
@@ -398,6 +417,18 @@ def residual_card(residuals: TargetTable) -> Card | None:
 # --- the model ------------------------------------------------------------------------------------
 
 
+def column_importance_card(learner: Learner) -> Card | None:
+    """Return the card of the most important columns, if some column has several features."""
+    if learner.table_encoding is None or learner.names is None:
+        return None
+    top = list(learner.importances(FEATURES_SHOWN, by="column").items())
+    if not top:
+        return None
+    first = [shortened(name, LONGEST_CELL) for name, _ in top[:2]]
+    title = f"Column {first[0]} matters most" + "".join(f", then {name}" for name in first[1:])
+    return Card(title, bar_table(top), "Standard deviation of what all features of a column add to the score.")
+
+
 def feature_card(learner: Learner, task: Task) -> Card | None:
     """Return the card of the most important features."""
     top = [(feature_name(name), value) for name, value in learner.importances(FEATURES_SHOWN).items()]
@@ -405,7 +436,9 @@ def feature_card(learner: Learner, task: Task) -> Card | None:
         return None
     first = [shortened(name, LONGEST_CELL) for name, _ in top[:2]]
     title = f"{first[0]} matters most" + "".join(f", then {name}" for name in first[1:])
-    remark = "Weight times the typical size of its values: how far a feature moves the score."
+    remark = "Weight times standard deviation: how far a feature moves the score."
+    if learner.table_encoding is not None and learner.names is not None:
+        remark += " All categories of a column may have a part of the intercept in their weights."
     if task.labels is not None:
         remark += f" To the right: speaks for {task.labels[1]}."
     elif task.kind == "classes":
@@ -450,7 +483,7 @@ def column_card(learner: Learner) -> Card | None:
         title = f"{len(summaries)} columns became {learner.n_features:,} features"
         more = f" The first {COLUMNS_PRINTED} are shown." if len(summaries) > COLUMNS_PRINTED else ""
         remark = f"Missing values and examples are those of the first rows.{more}"
-        return Card(title, plain_table(head, rows, 2), remark)
+        return Card(title, plain_table(head, rows, (0, 1, 4)), remark)
     reading = learner.meta.get("reading")
     if reading is None:
         return None
@@ -463,7 +496,7 @@ def column_card(learner: Learner) -> Card | None:
     if not described:
         return None
     title = f"{len(described)} columns became {learner.n_features:,} features"
-    return Card(title, plain_table(["column", "what it is"], described, 2))
+    return Card(title, plain_table(["column", "what it is"], described, (0, 1)))
 
 
 def components_card(learner: Learner, task: Task, history: Sequence[Line]) -> Card:
@@ -480,4 +513,4 @@ def components_card(learner: Learner, task: Task, history: Sequence[Line]) -> Ca
     facts.append(["stored as", str(np.dtype(learner.dtype).name)])
     components = json.dumps(to_json(learner.update), indent=1)
     whole = f"<details><summary>Every part, as JSON</summary>{command_box(components)}</details>"
-    return Card("Components", plain_table(["", ""], facts, 2) + whole)
+    return Card("Components", plain_table(["", ""], facts, (0, 1)) + whole)

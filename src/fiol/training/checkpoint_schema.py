@@ -1,4 +1,4 @@
-"""FieldCheck the checkpoint of a training run in `meta` of a model file, before it is used."""
+"""Check the checkpoint of a training run in `meta` of a model file, before it is used."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fiol.components.losses import Binary
+from fiol.features.feature_moments import FeatureMoments
 from fiol.training.metrics import BLOCK_ROWS, Line, from_base64
 from fiol.training.run import Regime
 
@@ -27,6 +28,8 @@ def check_checkpoint(meta: Mapping[str, Any]) -> None:
     ValueError: its history is not as fiol train writes it: number is missing
     """
     training, history = meta.get("training", {}), meta.get("history", [])
+    if "moments" in meta:
+        FeatureMoments.from_json(meta["moments"])
     check_schema(
         "training", training, RUN_FIELDS if isinstance(training, dict) and "regime" in training else ASKED_FIELDS
     )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from fiol.features.column_names import column_and_value
 from fiol.features.named_rows import NamedRows
 from fiol.summary import columns as aligned
 
 #: How many examples of a column are shown, characters of each, and columns in a table of text.
 EXAMPLES, LONGEST_EXAMPLE, COLUMNS_PRINTED = 3, 20, 40
-#: What ends the name of a column in the name of a feature.
-SEPARATOR = re.compile("[=:.]")
-MISSING = " is missing"
 
 
 def summarize_columns(encoding: Any, aside: Iterable[str | None], batches: Iterable[Any]) -> list[dict[str, Any]]:
@@ -69,22 +66,6 @@ def add_features(found: dict[str, dict[str, Any]], features: dict[str, set[str]]
                 summary["examples"] = [f"{number:.6g}" for number in rows.chunk.data[entries].tolist()]
 
 
-def column_and_value(feature: str, columns: Any) -> tuple[str | None, str | None]:
-    """Return the column of a feature, and the value in its name: "" for a number, None for a missing value.
-
-    >>> column_and_value("city=Rome", {"city", "age"}), column_and_value("age is missing", {"age"})
-    (('city', 'Rome'), ('age', None))
-    """
-    if feature in columns:
-        return feature, ""
-    if feature.endswith(MISSING) and feature.removesuffix(MISSING) in columns:
-        return feature.removesuffix(MISSING), None
-    for found in SEPARATOR.finditer(feature):
-        if feature[: found.start()] in columns:
-            return feature[: found.start()], feature[found.end() :]
-    return None, None
-
-
 def count_features(summaries: Sequence[dict[str, Any]], names: Sequence[Any] | None) -> list[dict[str, Any]]:
     """Return summaries with the number of features that a model has of each column."""
     if names is None:
@@ -112,8 +93,8 @@ def column_lines(summaries: Sequence[dict[str, Any]]) -> list[str]:
 
     >>> one = {"name": "age", "kind": "number", "examples": ["30", "41"], "missing": 0.25, "features": 2}
     >>> print("\\n".join(column_lines([one])))
-      column    kind  missing  features  examples
-      age     number    25.0%         2    30, 41
+      column  kind    missing  features  examples
+      age     number    25.0%         2  30, 41
     """
-    lines = aligned(column_rows(summaries[:COLUMNS_PRINTED]))
+    lines = aligned(column_rows(summaries[:COLUMNS_PRINTED]), "<>><")
     return lines + [f"  ... and {len(summaries) - COLUMNS_PRINTED:,} more"] * (len(summaries) > COLUMNS_PRINTED)

@@ -19,7 +19,9 @@ import numpy as np
 
 from fiol.components.joint_losses import JointLoss
 from fiol.features.chunk import Chunk
+from fiol.features.column_names import needs_moments
 from fiol.features.containers import to_chunk
+from fiol.features.feature_moments import FeatureMoments
 from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS
@@ -155,6 +157,7 @@ class Training:
         self.read, self.read_before = 0, 0  #: bytes read in this pass, and without the last batch
         self.missing = 0  #: rows without a target in this pass
         self.metrics = self._new_metrics()
+        self.moments = FeatureMoments.of_features([])  #: of columns of numbers, in the first pass
         self.base, self.rows_read = Base(), 0
         self.history: list[Line] = []
         self.finished = False
@@ -188,6 +191,8 @@ class Training:
         meta = self.learner.meta
         meta["training"] = {**meta.get("training", {}), **self.state()}
         meta["history"] = [line.to_json() for line in self.history]
+        if self.moments.names:
+            meta["moments"] = self.moments.to_json()
         if self.task.labels is not None:
             meta["labels"] = list(self.task.labels)
 
@@ -209,6 +214,8 @@ class Training:
         self.best_pass, self.best_loss = state["best"] or (0, float("inf"))
         self.best, self._saved_rows = best, self.rows
         self.base, self.rows_read = Base(*state.get("base", ())), state.get("rows_read", 0)
+        if "moments" in self.learner.meta:
+            self.moments = FeatureMoments.from_json(self.learner.meta["moments"])
 
     def extend_from(self, state: dict[str, Any], history: list[dict[str, Any]]) -> None:
         """Continue after the rows of a run of one pass, with rows that follow them.
@@ -331,9 +338,21 @@ class Training:
                 if is_line(self.metrics.rows):
                     lines.append(self._line())
             self.rows += rows.size
+            if self.number == 1:
+                self._add_moments(rows.X)
             if self.watch is not None:
                 self.watch(self, scores, rows, False)
             return lines
+
+    def _add_moments(self, X: Any) -> None:
+        """Add rows to the moments of the columns of a table that are numbers, and of missing values."""
+        encoding = self.learner.table_encoding
+        if encoding is None or not isinstance(X, NamedRows):
+            return
+        columns, known = frozenset(encoding.names), frozenset(self.moments.names)
+        self.moments.include([name for name in X.names if needs_moments(name, columns) and name not in known])
+        places = {name: k for k, name in enumerate(self.moments.names)}
+        self.moments.add(X.chunk, np.array([places.get(name, -1) for name in X.names], np.int64))
 
     def _score(self, rows: TargetRows) -> None:
         """Add the loss of held-out rows with the current model."""

@@ -282,7 +282,9 @@ def as_trained(model: Any) -> Any:
 
 def trained_of_estimator(estimator: Any, inner: Any, names: Sequence[str] | None) -> Any:
     """Return the model inside an estimator, with its labels and names of columns; memory is shared."""
-    meta, pair = dict(getattr(estimator, "meta", {})), isinstance(inner, OneVsRest) and len(inner.classes) == 2
+    meta, pair = {**getattr(estimator, "meta", {})}, isinstance(inner, OneVsRest) and len(inner.classes) == 2
+    if "moments" in inner.meta:
+        meta["moments"] = inner.meta["moments"]
     kind: Any = TrainedOneVsRest
     if pair and inner.closed:
         core: Any = named_core(inner.core, inner.classes[1], "the estimator")

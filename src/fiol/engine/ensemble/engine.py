@@ -321,6 +321,9 @@ class EnsembleEngine(Engine):
     def stiffness(self, features: int) -> Floats:
         return min(self.members, key=lambda member: member.stiffness_known_by).stiffness(features)
 
+    def intercept_stiffness(self) -> float:
+        return min(self.members, key=lambda member: member.stiffness_known_by).intercept_stiffness()
+
     @property
     def knows_scales(self) -> bool:
         return any(member.knows_scales for member in self.members_in_use.templates)
