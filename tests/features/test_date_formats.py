@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 from tests.features.dates import FORMATS, date_cells, formatted
 
 import fiol
+import fiol.exports.json_model
+from fiol.exports.linear import NoExportError
 from fiol.features.cell_rules import moment_of_value
 from fiol.features.column_values import BadValueError
 from fiol.features.date_formats import KNOWN_FORMATS, check_format, infer_format, moments_in_bytes, moments_of_texts
@@ -213,3 +215,21 @@ def encoding_accepts(text, form):
     except ValueError:
         return False
     return True
+
+
+def test_exports_of_a_date_format_score_as_the_model_or_are_refused():
+    frame = pd.DataFrame({"d": ["5/28/2011", "5/6/2011", None, "12/31/1999"]})
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
+    learner.learn(frame, [1.0, 2.0, 3.0, 4.0])
+    expected, module = learner.scores(frame), {}
+    exec(learner.to_python(), module)
+    rows = [{"d": None if pd.isna(text) else text} for text in frame["d"]]
+    np.testing.assert_allclose([module["score"](row) for row in rows], expected, rtol=1e-12)
+    assert [learner.score_named(row) for row in rows] == expected.tolist()
+    again = fiol.exports.json_model.model_from_json(json.loads(learner.to_json()), compiled=False)
+    assert again.scores(frame).tolist() == expected.tolist()
+    with pytest.raises(ValueError, match=r"there is no day|a date must be as"):
+        module["score"]({"d": "13/13/2011"})
+    for dialect in ("sqlite", "duckdb", "postgresql"):
+        with pytest.raises(NoExportError, match="column 'd' has dates as %m/%d/%Y"):
+            learner.to_sql(dialect=dialect)

@@ -174,7 +174,7 @@ def moments_by_format(data: Any, starts: Any, stops: Any, form: str) -> Any:
                 right = ((codes[0] == ord("a")) | (codes[0] == ord("p"))) & (codes[1] == ord("m"))
             fine &= right
         elif letter:
-            parts[letter], size, right = digits_at(data, p, stops, {"Y": 4, "y": 2}.get(letter, 1))
+            parts[letter], size, right = numbers_at_places(data, p, stops, {"Y": 4, "y": 2}.get(letter, 1))
             fine &= right
         else:
             size = 0
@@ -185,7 +185,7 @@ def moments_by_format(data: Any, starts: Any, stops: Any, form: str) -> Any:
     return moments_of_parts(parts, fine & (p == stops))
 
 
-def digits_at(data: Any, p: Any, stops: Any, least: int) -> tuple[Any, Any, Any]:
+def numbers_at_places(data: Any, p: Any, stops: Any, least: int) -> tuple[Any, Any, Any]:
     """Return the numbers at places p of bytes, how many digits they have, and whether these are as many as needed."""
     value, size = np.zeros(len(p), np.int64), np.zeros(len(p), np.int64)
     for k in range(max(least, 2)):

@@ -25,7 +25,7 @@ from fiol.readers.loops.words import DIGIT_0, FIRST_BYTES, LETTER_T, SPACE, U1, 
 
 #: Names of months as the lowest bytes of words, in lower case.
 MONTH_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MONTH_WORDS], np.uint64)
-LOWER_CASE = np.uint64(0x202020)
+THREE_SMALL = np.uint64(0x202020)
 #: What `days_of_date` returns where there is no such day.
 NO_DAY = -(10**9)
 LETTER_A, LETTER_P, LETTER_M = (ord(c) for c in "apm")
@@ -73,7 +73,7 @@ def moment_at(data, words, start, stop, formats, j):
                 p += U2
             else:
                 value = np.int64(data[p]) - DIGIT_0
-                fine = 0 <= value <= 9 and not full and piece != YEAR and piece != SHORT_YEAR
+                fine = 0 <= value <= 9 and not full and piece != YEAR and piece != SHORT_YEAR  # type: ignore[assignment]
                 p += U1
             if piece == MONTH:
                 month = value
@@ -101,7 +101,7 @@ def moment_at(data, words, start, stop, formats, j):
         elif piece == FULL_WIDTH:
             full = True
         elif piece == MONTH_WORD:
-            word, month = (words[p] & FIRST_BYTES[3]) | LOWER_CASE, 0
+            word, month = (words[p] & FIRST_BYTES[3]) | THREE_SMALL, 0
             for i in range(12):
                 if word == MONTH_FIELDS[i]:
                     month = i + 1
