@@ -18,7 +18,7 @@ import fiol
 from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import BLANK_CODES
 from fiol.features.cell_rules import moment_of_value
-from fiol.features.column_values import moment_of
+from fiol.features.date_formats import moments_of_texts
 from fiol.readers.reading import guess
 
 ALL_KINDS = (*KINDS, *PYTHON_KINDS)
@@ -148,8 +148,8 @@ def nearly_dates(draw):
 @settings(max_examples=200)
 @given(nearly_dates())
 def test_exported_modules_take_the_dates_that_the_library_takes(text):
-    moment = moment_of(text)
-    if moment is None:
+    (moment,) = moments_of_texts([text], "")
+    if np.isnat(moment):
         with pytest.raises(ValueError, match=r"date|day|time"):
             moment_of_value(text)
     else:

@@ -4,6 +4,7 @@ import datetime as dt
 import decimal
 import io
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fiol.exports.row_features import features_of_columns
-from fiol.features.cell_rules import cell_text
+from fiol.features.cell_rules import cell_text, words_of_text
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.reading import guess
 from fiol.training.task_inference import infer_task
@@ -119,3 +122,14 @@ def test_long_integers_of_csv_keep_their_digits_as_labels(label):
     data = f"x,y\n1,{label}\n2,3\n".encode()
     (batch,) = guess(io.BytesIO(data), format="csv", target="y").batches(io.BytesIO(data))
     assert [int(y) for y in batch.y.to_pylist()] == [label, 3]
+
+
+@settings(max_examples=300)
+@given(st.text() | st.text(st.sampled_from("aZ_9 \t\n-\xa0\u0130ßé½²٣日\u0301,.'")), st.integers(1, 4))
+def test_words_are_runs_of_word_characters_and_ngrams_of_them(text, most):
+    words = re.findall(r"\w+", text.lower())
+    grams = [" ".join(words[k : k + n]) for n in range(1, most + 1) for k in range(len(words) - n + 1)]
+    assert words_of_text(text, most) == grams
+    found = features_of_columns({"w": text}, [("w", "words", most, ())], False, (), False)
+    rows = TableEncoding((Column("w", "words", ngrams=most),)).named_rows(pd.DataFrame({"w": [text]}))
+    assert [rows.names[i] for i in rows.chunk.indices] == [name for name, _, _ in found]

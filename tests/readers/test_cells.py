@@ -4,14 +4,23 @@ import csv
 import io
 import json
 import random
+import re
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.features.dates import FORMATS, date_cells
 
 from fiol.compiler.compiled import interpreted
+from fiol.features.cell_rules import moment_of_value, time_of_value
+from fiol.features.table_encoding import Column
 from fiol.readers import csv as csv_reader
 from fiol.readers import json_lines
+from fiol.readers.cell_rows import format_codes
+from fiol.readers.line_blocks import bytes_and_words, wrapping
 from fiol.readers.loops import cells
+from fiol.readers.loops.dates import moment_at
 from fiol.readers.reading import guess
 
 #: Fields by the kind of their column; the first ones are what the first megabyte shows.
@@ -29,6 +38,8 @@ FIELDS = {
     "d": ["2024-03-04", "2000-01-01", "1999-12-31", "1600-02-29", "", "2024-02-29", "0001-01-01", "NA", "?"],
     "h": ["13:45:00", "00:00:00", "23:59", "00:00:01", "", "NA"],
     "m": ["2024-03-04 07:30:00", "2000-01-01T00:00:00", "1969-12-31 23:59:59", "2024-03-04 07:30", ""],
+    "u": ["5/28/2011", "12/01/1999", "1/1/0001", "", "02/29/2024", "NA"],
+    "a": ["28-May-2011 1:45 PM", "1-jan-1970 12:00 am", "29-FEB-2000 12:59 pm", "", "31-Dec-1969 11:59 PM", "?"],
 }  # fmt: skip
 ODD = {
     "n": ["oh", "1e400", "1e300", " NA ", "0x1", "1_0"],
@@ -38,6 +49,18 @@ ODD = {
     "d": ["2024-02-30", "2024-3-4", "soon", "2024-03-04Z"],
     "h": ["24:00:00", "7:30", "noon", "07:30:00.5"],
     "m": ["2024-03-04 24:00:00", "2024-03-04 07:30:00.5"],
+    "u": [
+        "13/13/2011",
+        "2/30/2011",
+        "2/29/2011",
+        " 5/28/2011",
+        "2011-05-28",
+        "5/28/20111",
+        "5/28/201",
+        "5/28",
+        "5//2011",
+    ],
+    "a": ["28-May-2011 0:45 PM", "28-May-2011 13:45 PM", "28-Mai-2011 1:45 PM", "28-May-2011 1:45 XM", "28-May-2011"],
 }
 
 
@@ -140,6 +163,35 @@ def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tm
         found.append([plain(batch) for batch in reading.batches(tmp_path, ahead=False)])
     assert found[0] == found[1]
     assert len(found[0]) == 3
+
+
+@settings(max_examples=300)
+@given(
+    st.sampled_from(["date", "time", *FORMATS]).flatmap(
+        lambda form: st.tuples(st.just(form), date_cells("" if form in ("date", "time") else form))
+    ),
+    st.sampled_from(["", "0", "7", ",", "/1"]),
+)
+def test_compiled_date_matches_the_rule_of_one_cell(case, behind):
+    """What the loop takes it reads as the rule does; it leaves to the fallback what is no date, and little more."""
+    form, text = case
+    kind, text = (form, text[11:]) if form == "time" else ("date", text)
+    column = Column("d", kind, format="" if form == kind else form)
+    data = text.encode() + behind.encode() + bytes(32)
+    arrays = bytes_and_words(bytearray(data))
+    start, stop = np.uint64(0), np.uint64(len(text.encode()))
+    with wrapping():
+        found = interpreted(moment_at)(*arrays, start, stop, format_codes([column]), 0)
+    try:
+        expected = time_of_value(text) if kind == "time" else moment_of_value(text, column.format)
+    except (ValueError, IndexError):
+        assert found[1] == 0
+        return
+    left = text != text.strip() or (
+        not column.format and re.search(r"[.Z+]|-[0-9]+(:?[0-9]+)?$", text[10 * (kind == "date") :])
+    )
+    left = left or (kind == "time" and text[1:2] == ":")
+    assert found == expected or (left and found[1] == 0), text
 
 
 # --- JSON lines -------------------------------------------------------------------------------

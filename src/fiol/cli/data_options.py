@@ -37,8 +37,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "columns",
             multiple=True,
             metavar="NAME,...=KIND",
-            help="Kind of columns: number, category, words, words:2 (with pairs of words), tags, date, time, skip; "
-            "may be repeated [default: inferred].",
+            help="Kind of columns: number, category, words, words:2 (with pairs of words), tags, date, "
+            "date:%m/%d/%Y (parts: %Y %y %m %b %d %H %I %p %M %S), time, skip; may be repeated [default: inferred].",
         ),
         data(
             "--reader",
@@ -114,12 +114,17 @@ def column_kinds(text: str) -> list[tuple[str, Any]]:
 
     >>> column_kinds("zip=category"), column_kinds("review=words:2"), column_kinds("id,name=skip")
     ([('zip', 'category')], [('review', {'kind': 'words', 'ngrams': 2})], [('id', 'skip'), ('name', 'skip')])
+    >>> column_kinds("day=date:%m/%d/%Y")
+    [('day', {'kind': 'date', 'format': '%m/%d/%Y'})]
     """
     names, equals, kind = text.rpartition("=")
-    kind, colon, ngrams = kind.partition(":")
-    if not equals or not all(names.split(",")) or (colon and not ngrams.isdigit()):
-        raise click.UsageError(f"--column takes NAME=KIND, such as zip=category or id,name=skip, got {text!r}")
-    found = {"kind": kind, "ngrams": int(ngrams)} if colon else kind
+    kind, colon, more = kind.partition(":")
+    is_date = kind == "date" and more != ""
+    if not equals or not all(names.split(",")) or (colon and not is_date and not more.isdigit()):
+        raise click.UsageError(
+            f"--column takes NAME=KIND, such as zip=category, id,name=skip or day=date:%m/%d/%Y, got {text!r}"
+        )
+    found = kind if not colon else {"kind": kind, "format": more} if is_date else {"kind": kind, "ngrams": int(more)}
     return [(name, found) for name in names.split(",")]
 
 

@@ -30,8 +30,8 @@ from fiol.features.hashing import MURMUR3
 
 #: The functions of rows that each kind of model needs.
 OF_COLUMNS = ("is_missing", "is_marker", "cell_text", "words_of_text", "number_of_text", "number_of_value",
-              "day_number", "moment_of_value", "time_of_value", "date_features", "column_features", "flat_row",
-              "features_of_columns")  # fmt: skip
+              "day_number", "date_parts", "moment_of_parts", "moment_of_value", "time_of_value", "date_features",
+              "column_features", "flat_row", "features_of_columns")  # fmt: skip
 OF_HASHES = ("murmur3_number", "hashed_number")
 
 
@@ -135,7 +135,11 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
     if model.kind == "columns":
         assert model.coding is not None
         needed += OF_COLUMNS
-        columns = [(c.name, c.kind, c.ngrams, c.parts) for c in model.coding.columns if not c.is_left_out]
+        columns = [
+            (c.name, c.spec if c.kind == "date" else c.kind, c.ngrams, c.parts)
+            for c in model.coding.columns
+            if not c.is_left_out
+        ]
         optional = model.coding.optional
         skipped = [c.name for c in model.coding.columns if c.is_left_out] if optional else []
         listed = "".join(f"    {python_literal(column)},\n" for column in columns)

@@ -7,6 +7,7 @@ Every column of the coding is a column of the table, by its name:
 | `number`, `numeric_text` | weight times value (text is cast); NULL, NaN, and blank text or 'nan' are missing |
 | `category` | CASE: the weight of the value, 0 for values never seen; NULL is missing |
 | `date`, `time` | parts of the ISO text, in the dialects that have dates; NULL and blanks are missing |
+| `date` with a format | not exported: export such models to Python |
 | `words`, `tags` | not exported: SQL has no common way to split text and lists; export such models to Python |
 
 Models of numbered features have columns `f0`, `f1`, ... (option `column`), where NULL is 0; models of frames of plain
@@ -96,6 +97,11 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialec
             raise NoExportError(
                 f"column {column.name!r} is split into {column.kind}, for which SQL has no common way: "
                 "export to python, or leave the column out"
+            )
+        if column.format:
+            raise NoExportError(
+                f"column {column.name!r} has dates as {column.format}, and SQL is made for ISO dates alone: "
+                "export to python or json"
             )
         yield from column_terms(column, weights, dialect)
     for pair in model.coding.pairs:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from fiol.features.interactions import TIMES
+from fiol.features.product_names import TIMES
 
 #: What ends the name of a column in the name of a feature.
 SEPARATOR = re.compile("[=:.]")

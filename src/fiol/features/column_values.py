@@ -5,6 +5,7 @@ Missing values (null, and NaN in a column of floats) are NaN, -1 or NaT. A `BadV
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import re
@@ -14,20 +15,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.features.cell_rules import MISSING_MARKERS, cell_text, is_marker, is_missing, number_of_text
+from fiol.features.cell_rules import (
+    MISSING_MARKERS,
+    cell_text,
+    is_marker,
+    is_missing,
+    number_of_text,
+    time_of_value,
+)
 from fiol.features.chunk import allowed, range_reason
+from fiol.features.date_formats import FIRST_DAY, NO_MOMENT, moments_in_bytes, moments_of_texts
 from fiol.features.frames import REAL_NUMBERS, narwhals, pandas, present_values
 
-#: A date, or a date and a time, as ISO 8601 writes them; a zone is read over, so that hours are those that are written.
-ISO_DATE = re.compile(
-    r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)?)(?:Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
-)
-#: Ways to write a date without a zone, by their lengths; 0 stands for a digit, and a blank will do for T.
-ISO_LAYOUTS = {10: b"0000-00-00", 16: b"0000-00-00T00:00", 19: b"0000-00-00T00:00:00"}
-#: Days are counted from here, so that they are small numbers.
-FIRST_DAY = np.datetime64("2000-01-01", "us")
-#: A time of day.
-CLOCK_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9])(?:\.([0-9]{1,9}))?)?")
 #: A number in text, without forms that only Python knows.
 NUMERIC_TEXT = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 
@@ -229,12 +228,15 @@ class ColumnValues:
             return numbered_by_arrow(native)
         return numbered_texts(None if is_missing(value) else cell_text(value) for value in self.objects)
 
-    def moments(self) -> Any:
-        """Return dates as datetime64[us], NaT where they are missing; time zones are dropped, not converted."""
+    def moments(self, form: str = "") -> Any:
+        """Return dates as datetime64[us], NaT where they are missing; time zones are dropped, not converted.
+
+        Texts are in a format, "" for ISO dates.
+        """
         if self.holds == "nothing":
             return np.full(len(self), np.datetime64("NaT", "us"))
         if self.holds == "texts":
-            return self.parsed_moments()
+            return self.parsed_moments(form)
         if self.holds != "dates":
             self.refuse_all("a date")
             return np.full(len(self), np.datetime64("NaT", "us"))
@@ -251,28 +253,23 @@ class ColumnValues:
         if self.holds not in ("times", "texts", "nothing"):
             self.refuse_all("a time of day")
             return np.full(len(self), np.datetime64("NaT", "us"))
-        return self.parsed(self.texts(), time_of, "a time of day such as 13:45")
+        return self.parsed(self.texts(), times_of_texts, "a time of day such as 13:45")
 
-    def parsed_moments(self) -> Any:
+    def parsed_moments(self, form: str) -> Any:
         """Return texts as moments."""
         native = None if isinstance(self.series, list) else self.series.to_native()
         if type(native).__module__.partition(".")[0] == "pyarrow":
-            found = alike_in_arrow(native)
+            found = moments_in_arrow(native, form)
             if found is not None:
                 return found
-        values = self.texts()
-        alike = moments_alike(values.texts)
-        if alike is not None:
-            return np.append(alike, np.datetime64("NaT", "us"))[values.codes]
-        return self.parsed(values, moment_of, "an ISO date")
+        what = f"a date as {form}" if form else "an ISO date"
+        return self.parsed(self.texts(), lambda texts: moments_of_texts(texts, form), what)
 
-    def parsed(self, values: Texts, parse: Callable[[str], Any], what: str) -> Any:
-        """Return texts as moments, NaT for missing ones and markers; those of which `parse` makes None are refused."""
-        known, wrong = np.full(len(values.texts) + 1, np.datetime64("NaT", "us")), list[int]()
-        for code, text in enumerate(values.texts):
-            known[code] = parse(text)
-            if np.isnat(known[code]) and not is_marker(text, self.markers):
-                wrong.append(code)
+    def parsed(self, values: Texts, parse: Callable[[list[str]], Any], what: str) -> Any:
+        """Return texts as moments, NaT for missing ones and markers; others of which `parse` makes NaT are refused."""
+        known = np.append(parse(values.texts), NO_MOMENT)
+        unknown = np.flatnonzero(np.isnat(known[:-1])).tolist()
+        wrong = [code for code in unknown if not is_marker(values.texts[code], self.markers)]
         if wrong:
             rows = np.flatnonzero(np.isin(values.codes, wrong)).tolist()
             self.refuse([(row, f"must be {what}, got {value_shown(values.texts[values.codes[row]])}") for row in rows])
@@ -404,82 +401,24 @@ def arrow_whole(array: Any) -> Any:
     return whole.dictionary_decode() if pyarrow.types.is_dictionary(whole.type) else whole
 
 
-def alike_in_arrow(array: Any) -> Any:
-    """Return the moments of an Arrow array of texts of one layout, NaT for nulls; None if layouts differ."""
+def moments_in_arrow(array: Any, form: str) -> Any:
+    """Return the moments of an Arrow array of texts, NaT for nulls; None if texts are not all dates in a format."""
     import pyarrow
 
     whole = arrow_whole(array)
     if whole.type != pyarrow.string():
         return None
-    missing = whole.is_null().to_numpy(zero_copy_only=False)
     present = whole.drop_null()
-    _, offsets, data = present.buffers()
-    found = np.full(len(whole), np.datetime64("NaT", "us"))
+    found = np.full(len(whole), NO_MOMENT)
     if not len(present):
         return found
-    ends = np.frombuffer(offsets, np.int32)[present.offset : present.offset + len(present) + 1]
-    width = int(ends[1] - ends[0])
-    if width not in ISO_LAYOUTS or (np.diff(ends) != width).any():
+    _, offsets, data = present.buffers()
+    ends = np.frombuffer(offsets, np.int32)[present.offset : present.offset + len(present) + 1].astype(np.int64)
+    moments = moments_in_bytes(np.frombuffer(data or b"", np.uint8), ends[:-1], ends[1:], form)
+    if np.isnat(moments).any():
         return None
-    text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].reshape(-1, width)
-    moments = moments_in(text)
-    if moments is None:
-        return None
-    found[~missing] = moments
+    found[~whole.is_null().to_numpy(zero_copy_only=False)] = moments
     return found
-
-
-def moments_alike(texts: Sequence[str]) -> Any:
-    """Return the moments of texts that all have one layout without a zone; None if they do not, or one is no date.
-
-    >>> moments_alike(["2024-03-01 07:30", "2024-02-29T23:59"])
-    array(['2024-03-01T07:30:00.000000', '2024-02-29T23:59:00.000000'],
-          dtype='datetime64[us]')
-    """
-    width = len(texts[0]) if texts else 0
-    if width not in ISO_LAYOUTS or {*map(len, texts)} != {width}:
-        return None
-    whole = "".join(texts)
-    if not whole.isascii():
-        return None
-    return moments_in(np.frombuffer(whole.encode(), np.uint8).reshape(-1, width))
-
-
-def moments_in(text: Any) -> Any:
-    """Return the moments of texts given as the rows of a matrix of bytes; None if one of them is no date."""
-    layout = np.frombuffer(ISO_LAYOUTS[text.shape[1]], np.uint8)
-    is_digit = layout == ord("0")
-    digits, marks = text[:, is_digit] - np.uint8(ord("0")), text[:, ~is_digit]
-    wanted = layout[~is_digit]
-    if (digits > 9).any() or not ((marks == wanted) | ((wanted == ord("T")) & (marks == ord(" ")))).all():
-        return None
-    tens = digits.astype(np.int64)
-    year = tens[:, 0] * 1000 + tens[:, 1] * 100 + tens[:, 2] * 10 + tens[:, 3]
-    month, day, *clock = (tens[:, k] * 10 + tens[:, k + 1] for k in range(4, tens.shape[1], 2))
-    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    days = months.astype("datetime64[D]") + (day - 1)
-    fine = (month >= 1) & (month <= 12) & (day >= 1) & (days.astype("datetime64[M]") == months)
-    found = days.astype("datetime64[us]")
-    for value, unit, most in zip(clock, ("h", "m", "s"), (24, 60, 60), strict=False):
-        fine &= value < most
-        found = found + value.astype(f"timedelta64[{unit}]")
-    return found if fine.all() else None
-
-
-def moment_of(text: str) -> Any:
-    """Return the moment in a text of ISO format, without its zone; None if it is no date.
-
-    >>> moment_of("2024-03-01 07:30+02:00"), moment_of("2024-02-30"), moment_of("7")
-    (np.datetime64('2024-03-01T07:30:00.000000'), None, None)
-    """
-    found = ISO_DATE.fullmatch(text.strip())
-    if found is None:
-        return None
-    try:
-        # with more than six digits of a second numpy counts nanoseconds, which overflow beyond 2262
-        return np.datetime64(found[1][:26].replace(" ", "T")).astype("datetime64[us]")
-    except ValueError:  # no such day
-        return None
 
 
 def wall_clock(value: Any) -> Any:
@@ -487,27 +426,17 @@ def wall_clock(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
 
 
-def are_dates(texts: Sequence[str]) -> bool:
-    """Return whether all texts that are no missing markers are dates in ISO format.
+def times_of_texts(texts: Sequence[str]) -> Any:
+    """Return times of day as moments of the first day, NaT for texts that are none.
 
-    >>> are_dates(["2024-03-01", ""]), are_dates(["2024-03-01", "soon"]), are_dates([""])
-    (True, False, False)
+    >>> times_of_texts(["0:00:01.5"]) - FIRST_DAY, times_of_texts(["24:00", "noon"])
+    (array([1500000], dtype='timedelta64[us]'), array(['NaT', 'NaT'], dtype='datetime64[us]'))
     """
-    return all_parsed(texts, moment_of)
-
-
-def time_of(text: str) -> Any:
-    """Return a time of day as a moment of the first day; None if the text is none.
-
-    >>> time_of("0:00:01.5") - FIRST_DAY, time_of("24:00"), time_of("noon")
-    (np.timedelta64(1500000,'us'), None, None)
-    """
-    found = CLOCK_TIME.fullmatch(text.strip())
-    if found is None:
-        return None
-    hour, minute, second, fraction = (part or "0" for part in found.groups())
-    micros = ((int(hour) * 60 + int(minute)) * 60 + int(second)) * 1000000 + int((fraction + "00000")[:6])
-    return FIRST_DAY + np.timedelta64(micros, "us")
+    found = np.full(len(texts), NO_MOMENT)
+    for k, text in enumerate(texts):
+        with contextlib.suppress(ValueError):
+            found[k] = FIRST_DAY + np.timedelta64(time_of_value(text)[2], "us")
+    return found
 
 
 def are_times(texts: Sequence[str]) -> bool:
@@ -516,10 +445,5 @@ def are_times(texts: Sequence[str]) -> bool:
     >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
     (True, False, False)
     """
-    return all_parsed(texts, time_of)
-
-
-def all_parsed(texts: Sequence[str], parse: Callable[[str], Any]) -> bool:
-    """Return whether `parse` returns a value for all texts that are no missing markers, and there are any."""
     present = [text for text in texts if not is_marker(text, MISSING_MARKERS)]
-    return bool(present) and all(parse(text) is not None for text in present)
+    return bool(present) and not any(np.isnat(times_of_texts(some)).any() for some in (present[:1], present))

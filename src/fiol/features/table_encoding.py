@@ -19,23 +19,21 @@ columns age and city (`fiol.features.table_rows`).
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing
+from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing, words_of_text
 from fiol.features.chunk import Names
 from fiol.features.column_values import (
-    FIRST_DAY,
     ColumnValues,
     Texts,
-    are_dates,
     are_times,
     columns_of,
 )
+from fiol.features.date_formats import FIRST_DAY, check_format, infer_format
 from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
 from fiol.features.frames import REAL_NUMBERS, Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice
 from fiol.features.interactions import add_interactions, belongs_to
@@ -61,8 +59,6 @@ TIME_PARTS = ("days", "hour")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: Kinds with parts.
 DATED = ("date", "time")
-#: A word: letters, digits and underscores, of any script.
-ONE_WORD = re.compile(r"\w+")
 #: Texts with more words than that on average, most of them different, are words, not categories.
 SHORT_TEXT = 4.0
 #: A column is numbers if this share of its cells is: the others are odd cells.
@@ -75,16 +71,19 @@ MAX_NGRAMS = 8
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """How one column becomes features: its kind, the length of n-grams, and the parts of a date.
+    """How one column becomes features: its kind, the length of n-grams, and the parts and the format of a date.
 
     >>> Column("review", "words", ngrams=2).describe()
     'review: one feature for every word, and for up to 2 in a row (review:...)'
+    >>> Column("day", "date", parts=("days", "month"), format="%m/%d/%Y").describe()
+    'day: parts of a date: days, month; text as %m/%d/%Y'
     """
 
     name: str
     kind: str
     ngrams: int = 1
     parts: tuple[str, ...] = ()  #: of a date; empty if the first frame decides
+    format: str = ""  #: of dates that are text, such as %m/%d/%Y (see `fiol.features.date_formats`); "" for ISO dates
 
     def __post_init__(self) -> None:
         where = f"column {self.name!r}"
@@ -100,6 +99,19 @@ class Column:
         for part in self.parts:
             if not isinstance(part, str) or part not in PARTS:
                 raise ValueError(f"{where}: parts must be of {', '.join(PARTS)}, got {part!r}")
+        if self.format != "":
+            if self.kind != "date":
+                raise ValueError(f"{where}: only a date has a format, got {self.format!r} for the kind {self.kind!r}")
+            try:
+                check_format(self.format)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+
+    @property
+    def spec(self) -> str:
+        """The kind as the option --column takes it, such as words:2 or date:%m/%d/%Y."""
+        more = str(self.ngrams) if self.kind == "words" and self.ngrams > 1 else self.format
+        return f"{self.kind}:{more}" if more else self.kind
 
     @property
     def is_left_out(self) -> bool:
@@ -115,7 +127,8 @@ class Column:
             **({"days": "share of the day"} if self.kind == "time" else {}),
         }
         parts = f" {', '.join(named[part] for part in self.parts)}" if self.kind in DATED else ""
-        return f"{self.name}: {KINDS[self.kind]}{more}{parts}{ending.get(self.kind, '')}"
+        form = f"; text as {self.format}" if self.format else ""
+        return f"{self.name}: {KINDS[self.kind]}{more}{parts}{form}{ending.get(self.kind, '')}"
 
     @property
     def feature_endings(self) -> tuple[str, ...]:
@@ -132,7 +145,7 @@ class Column:
                 values.refuse_all("missing, as it was in all of the first rows: name the kind of the column")
             return [self.number_column(np.full(len(values), np.nan))]
         if self.kind in DATED:
-            return self.date_columns(values.moments() if self.kind == "date" else values.times())
+            return self.date_columns(values.moments(self.format) if self.kind == "date" else values.times())
         if self.kind in ("number", "numeric_text"):
             return [self.number_column(values.numbers())]
         if self.kind == "tags":
@@ -159,7 +172,7 @@ class Column:
         known.default_factory = known.__len__
         counts, codes = list[int](), list[int]()
         for text in values.texts:
-            words = grams(ONE_WORD.findall(text.lower()), self.ngrams)
+            words = words_of_text(text, self.ngrams)
             counts.append(len(words))
             codes += map(known.__getitem__, words)
         names = [*(f"{self.name}:{word}" for word in known), f"{self.name} is missing"]
@@ -208,32 +221,24 @@ class Column:
         return feature_columns
 
     def with_parts(self, values: ColumnValues) -> Column:
-        """Return the column with the parts of its dates, inferred from the values if they are not given."""
+        """Return the column with the parts and the format of its dates, from the values if no parts are given."""
         if self.kind not in DATED or self.parts:
             return self
         if self.kind == "time":
             return dataclasses.replace(self, parts=TIME_PARTS)
-        moments = values.moments()
+        form = self.format
+        if not form and values.holds == "texts":
+            form = infer_format(self.name, values.texts().texts) or ""
+        moments = values.moments(form)
         moments = moments[~np.isnat(moments)]
         whole = bool((moments == moments.astype("datetime64[D]")).all())
-        return dataclasses.replace(self, parts=PARTS[:-1] if whole else PARTS)
+        return dataclasses.replace(self, parts=PARTS[:-1] if whole else PARTS, format=form)
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as plain JSON, without fields that have their defaults."""
-        more: dict[str, Any] = {} if self.ngrams == 1 else {"ngrams": self.ngrams}
-        return {"name": self.name, "kind": self.kind, **more, **({"parts": list(self.parts)} if self.parts else {})}
-
-
-def grams(words: list[str], most: int) -> list[str]:
-    """Return the words, then every 2 in a row, every 3, and so on, up to `most`.
-
-    >>> grams(["in", "new", "york"], 2)
-    ['in', 'new', 'york', 'in new', 'new york']
-    """
-    found = list(words) if most > 1 else words
-    for n in range(2, most + 1):
-        found += [" ".join(words[k : k + n]) for k in range(len(words) - n + 1)]
-    return found
+        more = {"ngrams": self.ngrams, "parts": list(self.parts), "format": self.format}
+        defaults: dict[str, Any] = {"ngrams": 1, "parts": [], "format": ""}
+        return {"name": self.name, "kind": self.kind, **{k: v for k, v in more.items() if v != defaults[k]}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -323,8 +328,9 @@ class TableEncoding:
 
         `kinds` is a mapping from columns to kinds, or to fields of `Column`; for `missing` see the class.
 
-        >>> TableEncoding.from_spec({"zip": "category", "text": {"kind": "words", "ngrams": 2}}).columns
-        (Column(name='zip', kind='category', ngrams=1, parts=()), Column(name='text', kind='words', ngrams=2, parts=()))
+        >>> encoding = TableEncoding.from_spec({"zip": "category", "text": {"kind": "words", "ngrams": 2}})
+        >>> [(column.name, column.spec) for column in encoding.columns]
+        [('zip', 'category'), ('text', 'words:2')]
         """
         if isinstance(kinds, TableEncoding):
             return kinds
@@ -488,8 +494,9 @@ def infer_column(values: ColumnValues) -> Column:
             return Column(values.name, "undecided")
         if are_numbers(values):
             return Column(values.name, "number")
-        if are_dates(found.texts):
-            return Column(values.name, "date").with_parts(values)
+        form = infer_format(values.name, found.texts)
+        if form is not None:
+            return Column(values.name, "date", format=form).with_parts(values)
         if are_times(found.texts):
             return Column(values.name, "time").with_parts(values)
         return Column(values.name, "words" if are_long(found) else "category")

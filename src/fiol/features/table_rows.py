@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.cell_rules import is_missing
+from fiol.features.cell_rules import is_missing, words_of_text
 from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of
 from fiol.features.feature_columns import FeatureColumn
 from fiol.features.frames import REAL_NUMBERS, Frame, enumeration, sparse_entries
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import ONE_WORD, PARTS, TIME_PARTS, Column, TableEncoding, grams
+from fiol.features.table_encoding import PARTS, TIME_PARTS, Column, TableEncoding
 
 #: Kinds of columns by what they hold, where no table encoding was inferred from rows.
 KINDS_BY_TYPE = {"numbers": "number", "lists": "tags", "dates": "date", "times": "time"}
@@ -166,7 +166,7 @@ def features_of_dict(encoding: TableEncoding, row: dict[Any, Any]) -> dict[str, 
         elif kind == "category" and of is str and value:
             name = f"{name}={value}"
         elif kind == "words" and of is str and value:
-            for word in grams(ONE_WORD.findall(value.lower()), column.ngrams):
+            for word in words_of_text(value, column.ngrams):
                 found[f"{name}:{word}"] = found.get(f"{name}:{word}", 0.0) + 1.0
             continue
         else:

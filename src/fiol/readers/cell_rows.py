@@ -1,6 +1,6 @@
 """Rows of cells, fields of CSV or values of JSON, as features by a compiled loop: as table_encoding makes them.
 
-The loop knows numbers, truth values, categories, words of ASCII, dates in ISO's form, and what is missing. Whatever is
+The loop knows numbers, truth values, categories, words of ASCII, dates in a format, and what is missing. Whatever is
 otherwise, and every line that is wrong, is left to the way that knows all (`fiol.readers.columns`), a block at a time;
 both make the same rows, to the bit.
 """
@@ -8,13 +8,14 @@ both make the same rows, to the bit.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fiol.features.chunk import LARGEST, SMALLEST, Chunk
+from fiol.features.date_formats import format_pieces
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import DATED, PARTS, WEEKDAYS, Column, TableEncoding
@@ -82,6 +83,7 @@ class CellRows:
         self.kinds = np.array([c.kind for c in columns], np.int64)
         parts = [sum(1 << PARTS.index(part) for part in c.column.parts) for c in columns]
         self.parts, self.ngrams = np.array(parts, np.int64), np.array([c.column.ngrams for c in columns], np.int64)
+        self.formats = format_codes([c.column for c in columns])
         self.fixed_groups = [group for c in columns for group in c.groups]
         self.work, self.table = bytearray(), NameTable(2**12, 2**16)
         self.longest = max([1, *self.ngrams.tolist()])
@@ -144,9 +146,9 @@ class CellRows:
     def arguments(self) -> tuple[Any, ...]:
         """Of the loop, from columns on."""
         return (
-            self.kinds, self.bases, self.parts, self.ngrams, self.spans, self.known, *self.fixed, *self.prefixes,
-            *self.table.arrays, self.indices, self.values, self.y, self.y_forms, self.weights, self.tags, self.indptr,
-            np.uint64(self.table.mask), SMALLEST, LARGEST,
+            self.kinds, self.bases, self.parts, self.formats, self.ngrams, self.spans, self.known, *self.fixed,
+            *self.prefixes, *self.table.arrays, self.indices, self.values, self.y, self.y_forms, self.weights,
+            self.tags, self.indptr, np.uint64(self.table.mask), SMALLEST, LARGEST,
         )  # fmt: skip
 
     def run(self, size: int, call: Callable[..., Any]) -> tuple[int, ...]:
@@ -206,6 +208,27 @@ def may_be_one(columns: list[CellColumn]) -> bool:
         return True
     ordered = sorted([(prefix, 0) for prefix in prefixes] + [(name, 1) for name in names])
     return any(not is_name and later.startswith(prefix) for (prefix, is_name), (later, _) in pairwise(ordered))
+
+
+def format_codes(columns: Sequence[Column]) -> Any:
+    """Return the formats of dates and times as the loop takes them, a row for every column.
+
+    >>> format_codes([Column("d", "date", format="%d.%m.%Y")]) == [codes.DAY, 46, codes.MONTH, 46, codes.YEAR, 0]
+    array([[ True,  True,  True,  True,  True,  True]])
+    """
+    clock = [codes.HOUR, ord(":"), codes.MINUTE, codes.MAY_END, ord(":"), codes.SECOND]
+    day = [codes.YEAR, ord("-"), codes.MONTH, ord("-"), codes.DAY, codes.MAY_END, codes.BLANK_OR_T]
+    iso = {"date": [codes.FULL_WIDTH, *day, *clock], "time": [codes.FULL_WIDTH, *clock]}
+    found = [
+        [piece for letter, mark in format_pieces(column.format)
+         for piece in ([codes.FORMAT_LETTERS[letter]] if letter else mark.encode())]
+        or iso.get(column.kind, [])
+        for column in columns
+    ]  # fmt: skip
+    rows = np.full((len(found), 1 + max(map(len, found), default=0)), codes.END_OF_FORMAT, np.int64)
+    for row, pieces in zip(rows, found, strict=True):
+        row[: len(pieces)] = pieces
+    return rows
 
 
 def joined_names_of(names: list[bytes]) -> tuple[Any, Any]:

@@ -41,8 +41,7 @@ def summarize_columns(encoding: Any, aside: Iterable[str | None], batches: Itera
 
 def new_summary(column: Any) -> dict[str, Any]:
     """Return the summary of a column of which no row was seen."""
-    kind = column.kind if column.kind != "words" or column.ngrams == 1 else f"words:{column.ngrams}"
-    return {"name": column.name, "kind": kind, "examples": [], "missing": None, "features": None}
+    return {"name": column.name, "kind": column.spec, "examples": [], "missing": None, "features": None}
 
 
 def add_features(found: dict[str, dict[str, Any]], features: dict[str, set[str]], rows: NamedRows) -> None:

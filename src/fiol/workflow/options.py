@@ -154,10 +154,13 @@ def option_text(name: str) -> str:
 def kind_text(kind: Any) -> str:
     """Return the kind of a column as `--column` takes it.
 
-    >>> kind_text("date"), kind_text({"kind": "words", "ngrams": 2})
-    ('date', 'words:2')
+    >>> kind_text("date"), kind_text({"kind": "words", "ngrams": 2}), kind_text({"kind": "date", "format": "%d.%m.%Y"})
+    ('date', 'words:2', 'date:%d.%m.%Y')
     """
-    return kind if isinstance(kind, str) else f"{kind['kind']}:{kind['ngrams']}" if "ngrams" in kind else kind["kind"]
+    if isinstance(kind, str):
+        return kind
+    more = kind.get("ngrams", kind.get("format"))
+    return kind["kind"] if more is None else f"{kind['kind']}:{more}"
 
 
 def json_or_text(value: Any) -> str:

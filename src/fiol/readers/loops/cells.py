@@ -30,7 +30,7 @@ from fiol.readers.loops.codes import (
     WORDS_CELL,
     YES,
 )
-from fiol.readers.loops.dates import clock_at, moment_at
+from fiol.readers.loops.dates import moment_at
 from fiol.readers.loops.names import add_name, find_name, has_room
 from fiol.readers.loops.words import (
     DIGIT_0,
@@ -163,7 +163,7 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
     how many entries and names there are, and the mask.
     """
     starts, stops, forms, numbers, cell_of, is_csv = cells
-    kinds, bases, parts, ngrams, spans = columns
+    kinds, bases, parts, formats, ngrams, spans = columns
     indices, values, y, y_forms, weights, tags = rows
     room = np.uint64(indices.shape[0])
     for j in range(kinds.shape[0]):
@@ -193,9 +193,9 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
                 return STRANGE, n, names, mask
             f = bases[j] + 1
         else:
-            if is_csv and is_missing_field(data, words, start, stop):
-                form = NULL
-            elif form == TEXT and start == stop and kind < TARGET_NUMBER:
+            if (is_csv and is_missing_field(data, words, start, stop)) or (
+                form == TEXT and start == stop and kind < TARGET_NUMBER
+            ):
                 form = NULL
             elif form == TEXT and (kind == TRUTH_CELL) | (kind == DATE_CELL) | (kind == TIME_CELL):  # noqa: SIM102
                 if MAY_BE_MARKER[data[start]] and is_one_of(words, start, stop, MARKER_FIELDS):
@@ -236,10 +236,7 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
             elif form != TEXT or kind == UNDECIDED_CELL:
                 return STRANGE, n, names, mask
             elif kind == DATE_CELL or kind == TIME_CELL:  # noqa: SIM109 - compiled
-                if kind == DATE_CELL:
-                    days, month, micros = moment_at(data, start, stop)
-                else:
-                    days, month, micros = clock_at(data, start, stop)
+                days, month, micros = moment_at(data, words, start, stop, formats, j)
                 if month == 0:
                     return STRANGE, n, names, mask
             elif kind == WORDS_CELL and p + U2 * (stop - start) + U16 > np.uint64(words.shape[0]):

@@ -10,6 +10,19 @@ SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL, TIME_CEL
 TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(8, 15)
 #: What a cell is: a text (and any field of CSV), a number, true, false, null, or not there.
 TEXT, BARE, YES, NO, NULL, ABSENT = range(6)
+#: Pieces of date formats: a byte is itself; MAY_END is where a date without what follows ends, FULL_WIDTH is for all
+#: numbers to have all their digits.
+END_OF_FORMAT, FIRST_PIECE = 0, 256
+YEAR, SHORT_YEAR, MONTH, DAY, HOUR, HOUR_OF_12, MINUTE, SECOND = range(FIRST_PIECE, FIRST_PIECE + 8)
+MONTH_WORD, HALF_DAY, MAY_END, BLANK_OR_T, FULL_WIDTH = range(FIRST_PIECE + 8, FIRST_PIECE + 13)
+#: Pieces by their letters in formats.
+FORMAT_LETTERS = dict(
+    zip(
+        "YymdHIMSbp",
+        (YEAR, SHORT_YEAR, MONTH, DAY, HOUR, HOUR_OF_12, MINUTE, SECOND, MONTH_WORD, HALF_DAY),
+        strict=True,
+    )
+)
 
 #: Fields of CSV that say that a value is missing, those of pandas but for the empty one, true and false, as words.
 MISSING_WORDS = [

@@ -38,7 +38,7 @@ def blanks_at(data, p):
 @jit_beside
 def csv_rows(
     data, words, p, end, delimiter, quote, is_number, starts, stops, forms, numbers, cell_of,
-    kinds, bases, parts, ngrams, spans, known, fixed_words, fixed_ends, prefix_words, prefix_ends,
+    kinds, bases, parts, formats, ngrams, spans, known, fixed_words, fixed_ends, prefix_words, prefix_ends,
     slots, about, text, text_words, indices, values, y, y_forms, weights, tags, indptr, mask, low, high,
 ):  # fmt: skip
     """Records of CSV from p to the end, all of which have one there, as rows of features.
@@ -52,12 +52,12 @@ def csv_rows(
     """
     data, words, is_number, starts, stops = borrowed((data, words, is_number, starts, stops))
     forms, numbers, cell_of = borrowed((forms, numbers, cell_of))
-    kinds, bases, parts, ngrams, spans = borrowed((kinds, bases, parts, ngrams, spans))
+    kinds, bases, parts, formats, ngrams, spans = borrowed((kinds, bases, parts, formats, ngrams, spans))
     known, fixed_words, fixed_ends = borrowed((known, fixed_words, fixed_ends))
     prefix_words, prefix_ends, slots, about = borrowed((prefix_words, prefix_ends, slots, about))
     text, text_words = borrowed((text, text_words))
     indices, values, y, y_forms, weights, tags, indptr = borrowed((indices, values, y, y_forms, weights, tags, indptr))
-    cells, columns = (starts, stops, forms, numbers, cell_of, True), (kinds, bases, parts, ngrams, spans)
+    cells, columns = (starts, stops, forms, numbers, cell_of, True), (kinds, bases, parts, formats, ngrams, spans)
     fixed, prefixes = (known, fixed_words, fixed_ends), (prefix_words, prefix_ends)
     table, rows = (slots, about, text, text_words), (indices, values, y, y_forms, weights, tags)
     delimiters, quotes = np.uint64(delimiter) * ONES, np.uint64(quote) * ONES

@@ -1,29 +1,34 @@
-"""Dates and times of day in ISO's form."""
+"""Dates and times of day in a format."""
 
 import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
-from fiol.readers.loops.words import (
-    COLON,
-    DIGIT_0,
-    LETTER_T,
-    MINUS,
-    SPACE,
-    U1,
-    U2,
-    U3,
-    U4,
-    U5,
-    U7,
-    U8,
-    U10,
-    U11,
-    U13,
-    U14,
-    U16,
-    U17,
-    U19,
+from fiol.features.date_formats import MONTH_WORDS
+from fiol.readers.loops.codes import (
+    BLANK_OR_T,
+    DAY,
+    END_OF_FORMAT,
+    FIRST_PIECE,
+    FULL_WIDTH,
+    HALF_DAY,
+    HOUR,
+    HOUR_OF_12,
+    MAY_END,
+    MINUTE,
+    MONTH,
+    MONTH_WORD,
+    SECOND,
+    SHORT_YEAR,
+    YEAR,
 )
+from fiol.readers.loops.words import DIGIT_0, FIRST_BYTES, LETTER_T, SPACE, U1, U2, U3
+
+#: Names of months as the lowest bytes of words, in lower case.
+MONTH_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MONTH_WORDS], np.uint64)
+THREE_SMALL = np.uint64(0x202020)
+#: What `days_of_date` returns where there is no such day.
+NO_DAY = -(10**9)
+LETTER_A, LETTER_P, LETTER_M = (ord(c) for c in "apm")
 
 
 @inlined_strictly
@@ -34,46 +39,79 @@ def two_digits(data, p):
 
 
 @inlined_strictly
-def moment_at(data, start, stop):
-    """Days since 1970, the month, and microseconds since midnight of a date in ISO's form; month 0 if it is none."""
-    size = stop - start
-    if size != U10 and size != U16 and size != U19:
-        return 0, 0, 0
-    century, of_century = two_digits(data, start), two_digits(data, start + U2)
-    month, day = two_digits(data, start + U5), two_digits(data, start + U8)
-    hour, minute, second = 0, 0, 0
-    fine = (data[start + U4] == MINUS) & (data[start + U7] == MINUS) & (century >= 0) & (of_century >= 0)
-    if size >= U16:
-        mark = data[start + U10]
-        hour, minute = two_digits(data, start + U11), two_digits(data, start + U14)
-        fine &= ((mark == SPACE) | (mark == LETTER_T)) & (data[start + U13] == COLON)
-    if size == U19:
-        second = two_digits(data, start + U17)
-        fine &= data[start + U16] == COLON
-    fine &= (1 <= month <= 12) & (0 <= hour < 24) & (0 <= minute < 60) & (0 <= second < 60)
-    if not fine:
-        return 0, 0, 0
-    year = 100 * century + of_century
+def days_of_date(year, month, day):
+    """Days since 1970 of a date, by Hinnant's chrono-compatible algorithms; NO_DAY if there is none."""
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     length = 28 + leap if month == 2 else 31 - (month - 1) % 7 % 2
-    if not 1 <= day <= length:
-        return 0, 0, 0
-    y = year + 400 - (month <= 2)  # years from March on, none below 0 (Hinnant, chrono-compatible date algorithms)
+    if not (1 <= month <= 12 and 1 <= day <= length):
+        return NO_DAY
+    y = year + 400 - (month <= 2)  # years from March on, none below 0
     of_era = y % 400
     of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    days = (y // 400) * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 - 146097
-    return days, month, ((hour * 60 + minute) * 60 + second) * 1000000
+    return (y // 400) * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 - 146097
 
 
 @inlined_strictly
-def clock_at(data, start, stop):
-    """Return day, month and microseconds of a time of day such as 13:45 or 13:45:00, on the first day of 2000."""
-    size, second = stop - start, 0
-    if size != U5 and size != U8:
+def moment_at(data, words, start, stop, formats, j):
+    """Days since 1970, the month, and microseconds since midnight of a date in format j; month 0 if it is none.
+
+    A time of day is one of the first day of 2000.
+    """
+    year, month, day, hour, minute, second = 2000, 1, 1, 0, 0, 0
+    half, full, p, k, fine = 0, False, start, 0, True
+    while fine:
+        piece = formats[j, k]
+        k += 1
+        if piece == END_OF_FORMAT or (piece == MAY_END and p == stop):
+            break
+        if piece < FIRST_PIECE:
+            fine = data[p] == piece
+            p += U1
+        elif piece <= SECOND:
+            value = two_digits(data, p)
+            if value >= 0 and p + U1 < stop:
+                p += U2
+            else:
+                value = np.int64(data[p]) - DIGIT_0
+                fine = 0 <= value <= 9 and not full and piece != YEAR and piece != SHORT_YEAR  # type: ignore[assignment]
+                p += U1
+            if piece == MONTH:
+                month = value
+            elif piece == DAY:
+                day = value
+            elif piece == YEAR:
+                of_century = two_digits(data, p)
+                fine &= of_century >= 0
+                p += U2
+                year = 100 * value + of_century
+            elif piece == HOUR:
+                hour = value
+            elif piece == MINUTE:
+                minute = value
+            elif piece == SECOND:
+                second = value
+            elif piece == HOUR_OF_12:
+                fine &= 1 <= value <= 12
+                hour = value % 12
+            else:
+                year = value + (1900 if value >= 69 else 2000)
+        elif piece == BLANK_OR_T:
+            fine = data[p] == SPACE or data[p] == LETTER_T
+            p += U1
+        elif piece == FULL_WIDTH:
+            full = True
+        elif piece == MONTH_WORD:
+            word, month = (words[p] & FIRST_BYTES[3]) | THREE_SMALL, 0
+            for i in range(12):
+                if word == MONTH_FIELDS[i]:
+                    month = i + 1
+            p += U3
+        elif piece == HALF_DAY:
+            letter = data[p] | 32
+            fine = ((letter == LETTER_A) | (letter == LETTER_P)) and data[p + U1] | 32 == LETTER_M
+            half = 12 if letter == LETTER_P else 0
+            p += U2
+    days, hour = days_of_date(year, month, day), hour + half
+    if not fine or p != stop or days == NO_DAY or hour > 23 or minute > 59 or second > 59:
         return 0, 0, 0
-    hour, minute = two_digits(data, start), two_digits(data, start + U3)
-    fine = (data[start + U2] == COLON) & (0 <= hour < 24) & (0 <= minute < 60)
-    if size == U8:
-        second = two_digits(data, start + U3 + U3)
-        fine &= (data[start + U5] == COLON) & (0 <= second < 60)
-    return 10957, int(fine), ((hour * 60 + minute) * 60 + second) * 1000000
+    return days, month, ((hour * 60 + minute) * 60 + second) * 1000000

@@ -117,7 +117,7 @@ def json_number(data, words, p):
 @jit_beside
 def json_rows(
     data, words, p, end, literal_words, literal_ends, firsts, cells_of,
-    starts, stops, forms, numbers, cell_of, kinds, bases, parts, ngrams, spans,
+    starts, stops, forms, numbers, cell_of, kinds, bases, parts, formats, ngrams, spans,
     known, fixed_words, fixed_ends, prefix_words, prefix_ends,
     slots, about, text, text_words, indices, values, y, y_forms, weights, tags, indptr, mask, low, high,
 ):  # fmt: skip
@@ -132,12 +132,12 @@ def json_rows(
     data, words, literal_words = borrowed((data, words, literal_words))
     literal_ends, firsts, cells_of = borrowed((literal_ends, firsts, cells_of))
     starts, stops, forms, numbers, cell_of = borrowed((starts, stops, forms, numbers, cell_of))
-    kinds, bases, parts, ngrams, spans = borrowed((kinds, bases, parts, ngrams, spans))
+    kinds, bases, parts, formats, ngrams, spans = borrowed((kinds, bases, parts, formats, ngrams, spans))
     known, fixed_words, fixed_ends = borrowed((known, fixed_words, fixed_ends))
     prefix_words, prefix_ends, slots, about = borrowed((prefix_words, prefix_ends, slots, about))
     text, text_words = borrowed((text, text_words))
     indices, values, y, y_forms, weights, tags, indptr = borrowed((indices, values, y, y_forms, weights, tags, indptr))
-    cells, columns = (starts, stops, forms, numbers, cell_of, False), (kinds, bases, parts, ngrams, spans)
+    cells, columns = (starts, stops, forms, numbers, cell_of, False), (kinds, bases, parts, formats, ngrams, spans)
     fixed, prefixes = (known, fixed_words, fixed_ends), (prefix_words, prefix_ends)
     table, rows = (slots, about, text, text_words), (indices, values, y, y_forms, weights, tags)
     tail, first, patterns = end + U16, end, firsts.shape[0] - 1

@@ -1,0 +1,210 @@
+"""Date formats such as %m/%d/%Y: which are allowed, which one the cells of a column have, and whole columns as moments.
+
+The rule of one cell is `fiol.features.cell_rules.moment_of_value`; the arrays here follow it, and leave to it what they
+do not cover: time zones, fractions of seconds, blanks around a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fiol.features.cell_rules import MISSING_MARKERS, is_marker, moment_of_value
+
+#: Days are counted from here, so that they are small numbers.
+FIRST_DAY = np.datetime64("2000-01-01", "us")
+NO_MOMENT = np.datetime64("NaT", "us")
+#: A part of a format, or a character that stands for itself.
+FORMAT_PIECE = re.compile(r"%(.?)|(.)", re.DOTALL)
+#: Parts of a format of which one is needed, or none, or all or none.
+DATE_LETTERS = "YymbdHIMSp"
+#: ISO dates and date-times without zone and fraction of a second: all parts have all their digits.
+ISO_FORMATS = {
+    "%Y-%m-%d": 10, "%Y-%m-%dT%H:%M": 16, "%Y-%m-%d %H:%M": 16, "%Y-%m-%dT%H:%M:%S": 19, "%Y-%m-%d %H:%M:%S": 19
+}  # fmt: skip
+#: Formats that are recognized: years have four digits, because 1.2.03 may be a version.
+DAYS = (
+    *(f"{a}{mark}{b}{mark}%Y" for mark in "/.-" for a, b in (("%m", "%d"), ("%d", "%m"))),
+    *(f"%Y{mark}%m{mark}%d" for mark in "/.-"),
+    *(f"%d{mark}%b{mark}%Y" for mark in ("-", " ", "/", "")),
+    "%b %d, %Y",
+    "%b %d %Y",
+    "%Y-%b-%d",
+)
+CLOCKS = ("", *(f" {clock}" for clock in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")))
+KNOWN_FORMATS = tuple(day + clock for day in DAYS for clock in CLOCKS)
+#: The first letters of months as one number, in order, and the months.
+MONTH_WORDS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTH_CODES = np.array([int.from_bytes(word.encode(), "big") for word in MONTH_WORDS])
+
+
+def format_pieces(form: str) -> list[tuple[str, str]]:
+    """Return the pieces of a format: the letter of a part, or "" and a character that stands for itself.
+
+    >>> format_pieces("%m/%Y")
+    [('m', ''), ('', '/'), ('Y', '')]
+    """
+    return [(letter, mark) for letter, mark in FORMAT_PIECE.findall(form)]
+
+
+def check_format(form: Any) -> None:
+    """Raise ValueError unless a text is a date format: day, month and year, and possibly a time of day.
+
+    >>> check_format("%d.%m.%Y %H:%M")
+    >>> check_format("%m/%d")
+    Traceback (most recent call last):
+    ValueError: a date format needs one of %Y and %y, got '%m/%d'
+    """
+    if not isinstance(form, str):
+        raise ValueError(f"a date format must be a text such as %m/%d/%Y, got {form!r}")
+    pieces = FORMAT_PIECE.findall(form)
+    letters = "".join(letter for letter, mark in pieces if not mark)
+    if "%" in re.sub(f"%[{DATE_LETTERS}]", "", form) or len(set(letters)) < len(letters):
+        parts = ", ".join(f"%{letter}" for letter in DATE_LETTERS)
+        raise ValueError(f"a date format may have each of {parts} once, and no other part, got {form!r}")
+    if any(mark.isdigit() or not mark.isprintable() for _, mark in pieces) or form.strip() != form:
+        raise ValueError(f"a date format must have no digits, and no blanks at its ends, got {form!r}")
+    for choice in ("Yy", "mb", "d"):
+        if sum(letter in letters for letter in choice) != 1:
+            raise ValueError(f"a date format needs one of {' and '.join(f'%{c}' for c in choice)}, got {form!r}")
+    clock = "".join(letter for letter in "HIpMS" if letter in letters)
+    if clock not in ("", "H", "HM", "HMS", "Ip", "IpM", "IpMS"):
+        raise ValueError(f"the time of a date format must be as %H:%M:%S or %I:%M:%S %p, got {form!r}")
+
+
+# --- inference --------------------------------------------------------------------------------
+
+
+def infer_format(name: str, texts: Sequence[str]) -> str | None:
+    """Return the format of texts that are all dates or missing markers: "" for ISO dates, None if they are no dates.
+
+    Raise ValueError if day and month cannot be told apart. With dots the day is first.
+
+    >>> infer_format("d", ["2024-03-01", ""]), infer_format("d", ["5/6/2011", "5/28/2011"]), infer_format("d", ["soon"])
+    ('', '%m/%d/%Y', None)
+    """
+    there = [text for text in texts if not is_marker(text, MISSING_MARKERS)]
+    if not there:
+        return None
+    if has_format(there, ""):
+        return ""
+    found = [form for form in KNOWN_FORMATS if has_format(there, form)]
+    if len(found) > 1 and "." in found[0]:
+        found = [form for form in found if form.startswith("%d")]
+    if len(found) > 1:
+        both = " or ".join(found)
+        raise ValueError(
+            f"column {name!r}: day and month cannot be told apart, {there[0]!r} may be {both}: give the format by "
+            f"--column {name}=date:{found[0]} (in Python {{{name!r}: {{'kind': 'date', 'format': {found[0]!r}}}}}), or "
+            f"--column {name}=category"
+        )
+    return found[0] if found else None
+
+
+def has_format(texts: Sequence[str], form: str) -> bool:
+    """Return whether all texts are dates in a format, "" for ISO dates.
+
+    >>> has_format(["5/6/2011", "5/28/2011"], "%d/%m/%Y"), has_format(["5/6/2011"], "%d/%m/%Y")
+    (False, True)
+    """
+    return moment_of_text(texts[0], form) is not None and not np.isnat(moments_of_texts(texts, form)).any()
+
+
+# --- moments ----------------------------------------------------------------------------------
+
+
+def moment_of_text(text: str, form: str) -> Any:
+    """Return the moment in a text, None if it is no date in this format.
+
+    >>> moment_of_text("2024-03-01 07:30+02:00", ""), moment_of_text("2/30/2024", "%m/%d/%Y")
+    (np.datetime64('2024-03-01T07:30:00.000000'), None)
+    """
+    try:
+        days, _, micros = moment_of_value(text, form)
+    except ValueError:
+        return None
+    return np.datetime64(days * 86400000000 + micros, "us")
+
+
+def moments_of_texts(texts: Sequence[str], form: str) -> Any:
+    """Return texts in a format, "" for ISO dates, as moments, NaT for those that are no dates.
+
+    >>> moments_of_texts(["5/28/2011", "28/5/2011"], "%m/%d/%Y")
+    array(['2011-05-28T00:00:00.000000',                        'NaT'],
+          dtype='datetime64[us]')
+    """
+    data = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([0, *map(len, data)])
+    found = moments_in_bytes(np.frombuffer(b"".join(data), np.uint8), ends[:-1], ends[1:], form)
+    for k in np.flatnonzero(np.isnat(found)).tolist():
+        moment = moment_of_text(texts[k], form)
+        found[k] = NO_MOMENT if moment is None else moment
+    return found
+
+
+def moments_in_bytes(data: Any, starts: Any, stops: Any, form: str) -> Any:
+    """Return the moments of texts that are ranges of bytes; NaT for those that are left to the rule of one cell."""
+    if form:
+        return moments_by_format(data, starts, stops, form)
+    found = np.full(len(starts), NO_MOMENT)
+    marks = np.append(data, np.zeros(11, np.uint8))[starts + 10] if len(starts) else starts
+    for iso, width in ISO_FORMATS.items():
+        rows = np.flatnonzero((stops - starts == width) & ((width == 10) | (marks == ord(iso[8:9] or " "))))
+        if len(rows):
+            found[rows] = moments_by_format(data, starts[rows], stops[rows], iso)
+    return found
+
+
+def moments_by_format(data: Any, starts: Any, stops: Any, form: str) -> Any:
+    """Return the moments of texts in a format, NaT for those that have it not, or are no dates."""
+    data = np.append(data, np.zeros(4 * len(form), np.uint8)).astype(np.int64)
+    p, fine, parts = starts.copy(), np.ones(len(starts), bool), dict[str, Any]()
+    for letter, mark in format_pieces(form):
+        if letter in ("b", "p"):
+            codes = data[p] | 32, data[p + 1] | 32, data[p + 2] | 32
+            if letter == "b":
+                word = (codes[0] << 16) | (codes[1] << 8) | codes[2]
+                is_month = word[:, None] == MONTH_CODES
+                parts["b"], right, size = is_month.argmax(axis=1) + 1, is_month.any(axis=1), 3
+            else:
+                parts["p"], size = (codes[0] == ord("p")).astype(np.int64), 2
+                right = ((codes[0] == ord("a")) | (codes[0] == ord("p"))) & (codes[1] == ord("m"))
+            fine &= right
+        elif letter:
+            parts[letter], size, right = numbers_at_places(data, p, stops, {"Y": 4, "y": 2}.get(letter, 1))
+            fine &= right
+        else:
+            size = 0
+            for byte in mark.encode():
+                fine &= data[p + size] == byte
+                size += 1
+        p = np.minimum(p + size, stops + 1)
+    return moments_of_parts(parts, fine & (p == stops))
+
+
+def numbers_at_places(data: Any, p: Any, stops: Any, least: int) -> tuple[Any, Any, Any]:
+    """Return the numbers at places p of bytes, how many digits they have, and whether these are as many as needed."""
+    value, size = np.zeros(len(p), np.int64), np.zeros(len(p), np.int64)
+    for k in range(max(least, 2)):
+        digit = data[p + k] - ord("0")
+        more = (size == k) & (digit >= 0) & (digit <= 9) & (p + k < stops)
+        value, size = np.where(more, 10 * value + digit, value), size + more
+    return value, size, size >= least
+
+
+def moments_of_parts(parts: dict[str, Any], fine: Any) -> Any:
+    """Return the moments of arrays of parts, NaT where they are not fine, or there is no such day or time."""
+    short = parts.get("y", np.zeros(len(fine), np.int64))
+    year, month = parts.get("Y", short + np.where(short >= 69, 1900, 2000)), parts["m" if "m" in parts else "b"]
+    hour, minute, second = (parts.get(letter, np.zeros(len(fine), np.int64)) for letter in "HMS")
+    if "I" in parts:
+        hour = np.where((parts["I"] >= 1) & (parts["I"] <= 12), parts["I"] % 12 + 12 * parts["p"], 24)
+    months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = months.astype("datetime64[D]") + (parts["d"] - 1)
+    fine = fine & (month >= 1) & (month <= 12) & (parts["d"] >= 1) & (days.astype("datetime64[M]") == months)
+    fine &= (hour < 24) & (minute < 60) & (second < 60)
+    clock = ((hour * 60 + minute) * 60 + second).astype("timedelta64[s]")
+    return np.where(fine, days.astype("datetime64[us]") + clock, NO_MOMENT)
