@@ -11,7 +11,7 @@ import numpy as np
 try:
     from sklearn.base import RegressorMixin
 except ImportError as error:
-    raise ImportError("fiol.FIOLRegressor needs scikit-learn: pip install fiol[sklearn]") from error
+    raise ImportError("fiol.FIOLClassifier needs scikit-learn: pip install fiol[sklearn]") from error
 from sklearn.model_selection import ShuffleSplit
 
 from fiol.components.losses import Loss
