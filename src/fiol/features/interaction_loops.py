@@ -11,7 +11,7 @@ from fiol.features.product_names import FACTOR_BITS
 AT_A_TIME = 256
 NO_BITS, LAST_BIT, TWO, BYTE_BITS, WORD_BITS, STAR = (np.uint64(n) for n in (0, 1, 2, 8, 32, ord("*")))
 #: Where the second and the third factor of a key begin.
-SECOND, THIRD = np.uint64(FACTOR_BITS), np.uint64(2 * FACTOR_BITS)
+SECOND_SHIFT, THIRD_SHIFT = np.uint64(FACTOR_BITS), np.uint64(2 * FACTOR_BITS)
 
 
 @jit
@@ -296,7 +296,7 @@ def number_keys(ids, factors, slots, keys, count, grow, unseen, numbers):
         some = min(AT_A_TIME, factors.shape[0] - first)
         for j in range(some):
             a, b, c = factors[first + j, 0], factors[first + j, 1], factors[first + j, 2]
-            found[j] = ids[a + 1] | (ids[b + 1] << SECOND) | (ids[c + 1] << THIRD)
+            found[j] = ids[a + 1] | (ids[b + 1] << SECOND_SHIFT) | (ids[c + 1] << THIRD_SHIFT)
         prefetch_slots(found, some, slots, mask)
         for j in range(some):
             slot = find_key(found[j], slots, mask)

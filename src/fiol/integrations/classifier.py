@@ -1,9 +1,10 @@
-"""scikit-learn's door for classes: `FIOLClassifier`."""
+"""`FIOLClassifier`, a classifier for scikit-learn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +49,7 @@ from fiol.models.one_vs_rest_core import normalized
 from fiol.names import CLASSIFICATION, JOINT, PENALTIES, algorithm_named, canonical_name, component_named
 
 
+@dataclass(eq=False, repr=False)
 class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     """A linear classifier that learns row by row with exact steps.
 
@@ -90,6 +92,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     5.0
     """
 
+    loss: Any = "auto"
+    class_weight: Any = field(default=None, kw_only=True)
+    n_jobs: int | None = field(default=None, kw_only=True)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearEstimator._parameter_constraints,
         "loss": [StrOptions({"auto"}), NameOptions({**CLASSIFICATION, **JOINT}), Loss, JointLoss],
@@ -97,62 +102,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         "n_jobs": THREADS,
     }
     _kind = "classifier"
-    _model: OneVsRest | Learner
-
-    def __init__(
-        self,
-        loss: Any = "auto",
-        *,
-        penalty: Any = None,
-        alpha: float = 0.0001,
-        l1_ratio: float | None = 0.15,
-        algorithm: str = "FIOL",
-        step_size: Any = "auto",
-        geometry: Any = None,
-        solver: Any = None,
-        average: bool = False,
-        positive: bool = False,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float | None = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        shuffle: bool = True,
-        random_state: Any = None,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        table_encoding: Any = None,
-        record_every: int | None = None,
-        tune: dict[str, Any] | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.geometry = geometry
-        self.solver = solver
-        self.average = average
-        self.positive = positive
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.table_encoding = table_encoding
-        self.record_every = record_every
-        self.tune = tune
-        self.verbose = verbose
+    _model: OneVsRest | Learner = field(init=False)
 
     def _inside(self) -> OneVsRest | Learner:
         return self._model

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -45,70 +46,64 @@ from fiol.integrations.fitting import (
     moments_of_fit,
     negative_loss,
 )
-from fiol.integrations.parameters import AUTOMATIC, GEOMETRIES, SOLVERS, STEP_SIZES, make_grid, make_update
-from fiol.integrations.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, NameOptions, validate_data
+from fiol.integrations.parameters import (
+    AUTOMATIC,
+    GEOMETRIES,
+    SOLVERS,
+    STEP_SIZES,
+    UPDATE_DOCS,
+    UpdateParameters,
+    make_grid,
+    make_update,
+)
+from fiol.integrations.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, NameOptions, PassParameters, validate_data
 from fiol.learner import Learner
 from fiol.models.epochs import EpochRun, Stopping, run_epochs
 from fiol.names import ALGORITHMS, PENALTIES
 from fiol.regret import Ledger
 
-#: So many entries of `loss_curve_` are kept: a stream of single events must not fill the memory.
+#: The number of entries of `loss_curve_` that are kept: a stream of single events must not fill the memory.
 CURVE = 100_000
 
-PARAMETERS = """
-    penalty : None, "l1", "l2", "elasticnet", or a `fiol.Regularizer`
-        What is added to the loss of every row: alpha (l1_ratio abs(w) + (1 - l1_ratio) w^2 / 2) for the elastic net,
-        l1_ratio 1 for "l1" and 0 for "l2". Absent features are shrunk too, exactly. The intercept is not penalised.
-    alpha : float, by default 0.0001
-        Strength of a penalty given by name. Without a penalty it has no effect.
-    l1_ratio : float from 0 to 1, by default 0.15
-        The share of l1 in "elasticnet"; no effect elsewhere, where it may be None.
-    algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
-        "FTRLProximal", "ImplicitFTRL", "Coin", "ImplicitCoin" (see `fiol.presets`).
-    step_size : "auto" (for FIOL and a loss of one score seven steps at once, `fiol.Stacked`, and nothing to tune; as
-        "single" if a geometry, a solver, average, positive or record_every is given, which an ensemble does not have),
-        "stacked" (the seven for all classes at once, too: better probabilities for about eight times the time),
-        "single" (what the preset prefers; for FIOL steps that need no tuning), "scale_free", "adagrad", "inverse_sqrt",
-        a number (constant steps of that size; the aggressiveness of PA1 and PA2), or a `fiol.StepSize`.
-    geometry : None (Euclidean), "euclidean", "entropy", "signed_entropy", "simplex", or a `fiol.Geometry`.
-    solver : None (the fastest), "newton", "closed_form", "bisection", "sorting", "partition", or a `fiol.Solver`.
+FIT_DOCS = """
     tune : None, or lists of values by parameter, such as {"alpha": [1e-5, 1e-4, 1e-3]}, of alpha, l1_ratio, penalty,
-        step_size and algorithm. Every combination is a learner of its own in the same pass, and what is predicted is
-        what the best one so far predicts, by the loss of rows before they are learned from (class by class, one against
-        the rest). `learners_[0].members` tells loss and non-zeros of each. Then "auto" steps are "single".
-    average : predict with the average of the weights over all rounds.
-    positive : keep the weights at 0 or above.
-    fit_intercept : whether there is an intercept.
-    max_iter : most passes over the rows that `fit` makes.
+        step_size and algorithm. Every combination is a learner of its own in the same pass. Predictions are those of
+        the combination with the least progressive loss so far (of each class, one against the rest).
+        `learners_[0].members` has loss and non-zeros of each. Then "auto" steps are "single".
+    max_iter : the largest number of passes of `fit` over the rows.
     tol : `fit` stops once n_iter_no_change passes in a row did not improve by tol: the loss of rows before they are
         learned from (of a regressor, which has a unit, by tol times that of the first pass), or the score on held-out
-        rows. An ensemble, which learns fast, soon fits its rows too well: with it, what has to improve is the loss of
-        rows held back (validation_fraction of them, if that makes ten), the model goes back to its best pass, and then
-        learns from these rows, too. After 1,000 rows, those of later passes do not change how members are combined.
-        None makes max_iter passes over all rows.
+        rows. An ensemble soon overfits its rows: it stops by the loss of rows that are held back (validation_fraction
+        of them, if that makes ten), returns to its best pass, and then learns from these rows, too. After 1,000 rows,
+        later passes do not change how members are combined. None makes max_iter passes over all rows.
     early_stopping, validation_fraction, n_iter_no_change : whether `fit` holds out a part of the rows to decide when
-        to stop, how much, and how many passes it waits.
+        to stop, the share of these rows, and the number of passes without improvement before it stops.
     shuffle : whether `fit` shuffles the rows before every pass, for the regressor into the order that scikit-learn's
         `SGDRegressor` gives them (its classifiers draw their seeds otherwise). `partial_fit` takes rows in their order.
-        Of shuffled rows the last say no more than others: the seven steps of "auto" and "stacked" are then made to be,
-        as one linear model, the mean of what they were at eight moments, evenly over the last eighth of the last pass,
-        or over the rows that were held back (see tol). With l1 a weight is 0 where it is 0 in the end. Learning goes on
-        from the mean: of all members that would make it, from those nearest to what they were.
-        Means of columns do not move either, and more columns are centred (docs/estimators.md).
+        With shuffled rows an ensemble ("auto", "stacked") ends with the mean of its linear models at eight moments,
+        evenly over the last eighth of the last pass, or over the rows that were held back (see tol). With l1 a weight
+        is 0 where it is 0 at the end. Learning continues from that mean, by the members nearest to the old ones whose
+        combination it is. Means of columns do not move either, and more columns are centered (docs/estimators.md).
     random_state : None (another order every time), an int, or a `numpy.random.RandomState`
         Seed of shuffling and holding out.
-    warm_start : `fit` goes on from where the last one ended, with what has been learned about steps as well if no
-        parameter of the update has changed.
+    warm_start : whether `fit` continues from the last one, with the statistics of step sizes as well if no parameter of
+        the update has changed.
     table_encoding : how the columns of a frame with text, dates or missing values become features: a dict from columns
         to kinds ("number", "category", "words", "date", "skip", ...), a `fiol.TableEncoding`, or None, which infers it
         from the frame of the first fit (docs/columns.md). `coef_` has a column for each of `coef_names_` then.
-    record_every : keep an account of every round (`fiol.regret.Ledger`) in `ledgers_`, recorded every so many rounds.
+    record_every : keep an account of every round (`fiol.regret.Ledger`) in `ledgers_`, with a record after
+        every `record_every` rounds.
     verbose : print a line per pass of `fit`; `partial_fit` prints nothing."""
 
 
-class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, BaseEstimator):  # type: ignore[misc]
     """The parts that both estimators share: parameters to an update, rows to learners, weights back."""
 
+    table_encoding: Any = None
+    record_every: int | None = None
+    tune: dict[str, Any] | None = None
+    _parameter_docs: ClassVar[str] = UPDATE_DOCS + FIT_DOCS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "table_encoding": [dict, TableEncoding, None],
         "penalty": [NameOptions(dict.fromkeys(PENALTIES)), Regularizer, None],
@@ -139,9 +134,7 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
 
     def _update(self) -> Update | Ensemble:
         """The update that the parameters describe."""
-        names = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry", "solver", "positive")
-        given = {name: getattr(self, name) for name in names}
-        given["alone"] = self.average or self.record_every is not None
+        given = {**self.update_parameters(), "alone": self.average or self.record_every is not None}
         return make_update(self._loss(), **given) if self.tune is None else make_grid(self._loss(), self.tune, **given)
 
     # --- rows -------------------------------------------------------------------------------------
@@ -455,7 +448,3 @@ class LinearEstimator(estimator_file.Saved, BaseEstimator):  # type: ignore[misc
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn < 1.6
         why = "a weight multiplies the loss of one round: two rounds are not one of weight 2, nor is weight 0 no round"
         return {"_xfail_checks": {"check_sample_weights_invariance": why}}
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}", PARAMETERS.strip("\n"))

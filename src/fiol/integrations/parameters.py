@@ -1,13 +1,14 @@
-"""Updates by words and numbers: the parameters of estimators, as other libraries have them, as components."""
+"""The parameters of estimators, named as in other libraries, and the components that they stand for."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.grid import KEEP_BEST, values_of
@@ -21,7 +22,7 @@ from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
 from fiol.names import ALGORITHMS, algorithm_named, by_name, component_named, penalty_named
 from fiol.presets import Stacked
 
-#: Step sizes that nobody chooses: of an ensemble where there can be one, and of one learner.
+#: Step sizes that need no choice: of an ensemble where there can be one, and of one learner.
 AUTOMATIC = ("auto", "single", "stacked")
 STEP_SIZES: dict[str, StepSize] = {
     "scale_free": TUNING_FREE,
@@ -41,6 +42,65 @@ SOLVERS: dict[str, Solver] = {
 TUNABLE = ("alpha", "l1_ratio", "penalty", "step_size", "algorithm")
 
 
+#: Parameters that describe the update, all but the loss; in River they can be changed in the middle of a stream.
+UPDATE_PARAMETERS = ("penalty", "alpha", "l1_ratio", "algorithm", "step_size", "geometry", "solver", "positive")
+
+#: The part of the docstrings of estimators about `UpdateParameters`.
+UPDATE_DOCS = """
+    penalty : None, "l1", "l2", "elasticnet", or a `fiol.Regularizer`
+        Added to the loss of every row: alpha (l1_ratio abs(w) + (1 - l1_ratio) w^2 / 2) for the elastic net,
+        l1_ratio 1 for "l1" and 0 for "l2". Absent features are shrunk too, exactly. The intercept is not penalized.
+    alpha : float, by default 0.0001
+        Strength of a penalty given by name. Without a penalty it has no effect.
+    l1_ratio : float from 0 to 1, by default 0.15
+        The share of l1 in "elasticnet"; no effect elsewhere, where it may be None.
+    algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
+        "FTRLProximal", "ImplicitFTRL", "Coin", "ImplicitCoin" (see `fiol.presets`).
+    step_size : "auto" (for FIOL and a loss of one score seven step sizes at once, `fiol.Stacked`, without tuning;
+        "single" if a geometry, a solver, average, positive or an account of rounds is asked for, which ensembles do not
+        have), "stacked" (the seven for a score per class, too: better probabilities in about eight times the time),
+        "single" (the default of the preset; for FIOL steps that need no tuning), "scale_free", "adagrad",
+        "inverse_sqrt", a number (constant steps; the aggressiveness of PA1 and PA2), or a `fiol.StepSize`.
+    geometry : None (Euclidean), "euclidean", "entropy", "signed_entropy", "simplex", or a `fiol.Geometry`.
+    solver : None (the fastest), "newton", "closed_form", "bisection", "sorting", "partition", or a `fiol.Solver`.
+    average : predict with the average of the weights over all rounds.
+    positive : keep the weights at 0 or above.
+    fit_intercept : whether there is an intercept.
+"""
+
+
+@dataclass(eq=False, repr=False)
+class UpdateParameters:
+    """Parameters that the estimators for scikit-learn and for River share, with their defaults.
+
+    A dataclass writes the explicit signature of `__init__` that both libraries read, and stores parameters as they are
+    given. `{parameters}` in the docstring of a subclass is replaced by the text of the parameters.
+    """
+
+    loss: Any
+    _: KW_ONLY
+    penalty: Any = None
+    alpha: float = 0.0001
+    l1_ratio: float | None = 0.15
+    algorithm: str = "FIOL"
+    step_size: Any = "auto"
+    geometry: Any = None
+    solver: Any = None
+    average: bool = False
+    positive: bool = False
+    fit_intercept: bool = True
+
+    _parameter_docs: ClassVar[str] = UPDATE_DOCS
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}\n", cls._parameter_docs.lstrip("\n"))
+
+    def update_parameters(self) -> dict[str, Any]:
+        """Return the parameters that describe the update, by name."""
+        return {name: getattr(self, name) for name in UPDATE_PARAMETERS}
+
+
 def make_update(
     loss: Loss,
     penalty: Any = None,
@@ -53,12 +113,12 @@ def make_update(
     positive: bool = False,
     alone: bool = False,
 ) -> Update | Ensemble:
-    """The update that parameters describe; ValueError if the algorithm has no use for one that is given.
+    """Return the update that parameters describe; ValueError if the algorithm does not take one that is given.
 
     Components may be given by name; a number as step_size is a constant one, or PA's aggressiveness. "stacked" is
-    `Stacked`, and so is "auto" where nothing is asked for that an ensemble does not have, and it need not be `alone`;
-    otherwise, as "single" always is, the steps that the algorithm prefers. So is "auto" for a score per class: seven
-    members take seven to eleven times as long there, since they are no lanes, and three times as long to compile.
+    `Stacked`, and so is "auto" unless `alone` or another parameter needs a single learner. Otherwise "auto" means the
+    default steps of the algorithm, as "single" always does; so does "auto" for a score per class: seven members take
+    seven to eleven times as long there, since they do not run in SIMD lanes, and three times as long to compile.
 
     >>> from fiol import Logistic
     >>> make_update(Logistic(), "elasticnet", 0.1, 0.5, step_size=2).regularizer
@@ -103,9 +163,9 @@ def make_update(
 
 
 def make_grid(loss: Loss, tune: Mapping[str, Any], **given: Any) -> Ensemble:
-    """The updates that parameters describe, one for every combination of the values in `tune`, in one pass.
+    """Return an ensemble of an update for every combination of the values in `tune`, each a single learner.
 
-    What is predicted is what the one with the least progressive loss so far predicts. Each is a single learner.
+    Predictions are those of the member with the least progressive loss so far.
 
     >>> from fiol import Logistic
     >>> grid = make_grid(Logistic(), {"alpha": [0.1, 1.0]}, penalty="l1")
@@ -132,12 +192,12 @@ def make_grid(loss: Loss, tune: Mapping[str, Any], **given: Any) -> Ensemble:
 
 @functools.cache
 def accepted_by(preset: Callable[..., Update]) -> Mapping[str, Any]:
-    """The parameters of a preset."""
+    """Return the parameters of a preset."""
     return inspect.signature(preset).parameters
 
 
 def make_step_size(given: Any) -> StepSize:
-    """A step size by name, as a component, or as a number: a constant one.
+    """Return a step size given by name, as a component, or as a number, which is a constant one.
 
     >>> make_step_size(2)
     Constant(size=2.0)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -41,7 +42,15 @@ from fiol.features.containers import to_chunk
 from fiol.features.frames import is_sparse
 from fiol.integrations import estimator_file
 from fiol.integrations.fitting import Progress, held_out
-from fiol.integrations.validation import LARGEST_SEED, OF_PASSES, THREADS, all_or_nothing, unless_refused, validate_data
+from fiol.integrations.validation import (
+    LARGEST_SEED,
+    OF_PASSES,
+    THREADS,
+    PassParameters,
+    all_or_nothing,
+    unless_refused,
+    validate_data,
+)
 from fiol.learner import Learner
 from fiol.models.epochs import EpochRun, Stopping, run_epochs
 from fiol.presets import PA1, PA2
@@ -50,16 +59,20 @@ from fiol.presets import PA1, PA2
 SPARSE_DECAY = 0.01
 
 
-class PassiveAggressive(estimator_file.Saved, SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class PassiveAggressive(PassParameters, estimator_file.Saved, SparseCoefMixin, BaseEstimator):  # type: ignore[misc]
     """The parts that both estimators share."""
 
+    C: float = 1.0
+    fit_intercept: bool = True
+    average: Any = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="right")],
         **OF_PASSES,
         "average": [Interval(Integral, 0, None, closed="left"), "boolean"],
     }
     #: What makes a step passive, which also decides when to stop: the loss of PA-I.
-    _judge: Loss
+    _judge: ClassVar[Loss]
 
     # A step of u moves the weights by u x and the intercept by 0.01 u where rows are sparse. Features ten times as
     # large and a hundredth of C give the same with an intercept moved by the step itself.
@@ -73,7 +86,7 @@ class PassiveAggressive(estimator_file.Saved, SparseCoefMixin, BaseEstimator):  
         if w.size != count * X.shape[1] or b.size != count:
             raise ValueError(f"coef_init and intercept_init must be for {count} x {X.shape[1]} weights")
         update = (PA1 if one else PA2)(self.C / self._stretch**2, self._loss_of_update(one))
-        options = {"intercept": self.fit_intercept, "average": bool(self.average)}
+        options: dict[str, Any] = {"intercept": self.fit_intercept, "average": bool(self.average)}
         self._shifts = np.zeros(count) if self.fit_intercept else b  # intercepts that nothing moves
         steps = [WithoutIntercept(float(shift)) for shift in self._shifts]
         self._learners = [Learner(update.replace(loss_step=step), n_features=X.shape[1], **options) for step in steps]
@@ -183,6 +196,7 @@ class PassiveAggressive(estimator_file.Saved, SparseCoefMixin, BaseEstimator):  
         return tags
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # type: ignore[misc]
     """Passive-aggressive classification (Crammer et al. 2006), as scikit-learn had it.
 
@@ -207,6 +221,9 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
     array([[ 1., -1.]])
     """
 
+    loss: str = "hinge"
+    n_jobs: int | None = None
+    class_weight: Any = None
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PassiveAggressive._parameter_constraints,
         "loss": [StrOptions({"hinge", "squared_hinge"})],
@@ -215,41 +232,6 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
     }
     _judge = Hinge()
     _kind = "passive-aggressive-classifier"
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float | None = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        shuffle: bool = True,
-        verbose: int = 0,
-        loss: str = "hinge",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        average: Any = False,
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.shuffle = shuffle
-        self.verbose = verbose
-        self.loss = loss
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.class_weight = class_weight
-        self.average = average
 
     def _loss_of_update(self, one: bool) -> Loss:
         return Hinge() if one else SquaredHinge()
@@ -328,6 +310,7 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
             raise ValueError(f"it has {len(self._learners)} learners of {len(self.classes_)} classes")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ignore[misc]
     """Passive-aggressive regression (Crammer et al. 2006), as scikit-learn had it.
 
@@ -351,45 +334,14 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
     array([1.])
     """
 
+    loss: str = "epsilon_insensitive"
+    epsilon: float = 0.1
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PassiveAggressive._parameter_constraints,
         "loss": [StrOptions({"epsilon_insensitive", "squared_epsilon_insensitive"})],
         "epsilon": [Interval(Real, 0, None, closed="left")],
     }
     _kind = "passive-aggressive-regressor"
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float | None = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        shuffle: bool = True,
-        verbose: int = 0,
-        loss: str = "epsilon_insensitive",
-        epsilon: float = 0.1,
-        random_state: Any = None,
-        warm_start: bool = False,
-        average: Any = False,
-    ) -> None:
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.shuffle = shuffle
-        self.verbose = verbose
-        self.loss = loss
-        self.epsilon = epsilon
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.average = average
 
     @property
     def _judge(self) -> Loss:  # type: ignore[override]

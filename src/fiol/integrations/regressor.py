@@ -1,8 +1,9 @@
-"""scikit-learn's door for numbers: `FIOLRegressor`."""
+"""`FIOLRegressor`, a regression for scikit-learn."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from fiol.learner import Learner
 from fiol.names import REGRESSION, component_named, is_component_name
 
 
+@dataclass(eq=False, repr=False)
 class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     """A linear regression that learns row by row with exact steps.
 
@@ -61,63 +63,13 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     array([8.])
     """
 
+    loss: Any = "squared_error"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearEstimator._parameter_constraints,
         "loss": [NameOptions(REGRESSION), Loss],
     }
     _kind = "regressor"
-    learners_: list[Learner]
-
-    def __init__(
-        self,
-        loss: Any = "squared_error",
-        *,
-        penalty: Any = None,
-        alpha: float = 0.0001,
-        l1_ratio: float | None = 0.15,
-        algorithm: str = "FIOL",
-        step_size: Any = "auto",
-        geometry: Any = None,
-        solver: Any = None,
-        average: bool = False,
-        positive: bool = False,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float | None = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        shuffle: bool = True,
-        random_state: Any = None,
-        warm_start: bool = False,
-        table_encoding: Any = None,
-        record_every: int | None = None,
-        tune: dict[str, Any] | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.algorithm = algorithm
-        self.step_size = step_size
-        self.geometry = geometry
-        self.solver = solver
-        self.average = average
-        self.positive = positive
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.table_encoding = table_encoding
-        self.record_every = record_every
-        self.tune = tune
-        self.verbose = verbose
+    learners_: list[Learner] = field(init=False)
 
     def _inside(self) -> Learner:
         return self.learners_[0]

@@ -1,10 +1,11 @@
-"""scikit-learn's checks, as all estimators make them: what parameters may be, rows, labels, and taking back."""
+"""Validation for scikit-learn's estimators: parameters, rows and labels, and rollback if a check fails."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -21,7 +22,7 @@ from fiol.names import is_component_name
 #: Rows that need no conversion.
 CSR_TYPES = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
 LARGEST_SEED = np.iinfo(np.int32).max
-#: What scikit-learn's estimators that make passes over rows have in common, and what it may be.
+#: Valid values of `fit_intercept` and `PassParameters`.
 OF_PASSES: dict[str, list[Any]] = {
     "fit_intercept": ["boolean"],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -35,7 +36,23 @@ OF_PASSES: dict[str, list[Any]] = {
     "verbose": ["verbose"],
 }
 
-#: What n_jobs may be.
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class PassParameters:
+    """Parameters that estimators for scikit-learn share: passes over the rows, and when they stop."""
+
+    max_iter: int = 1000
+    tol: float | None = 1e-3
+    early_stopping: bool = False
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 5
+    shuffle: bool = True
+    random_state: Any = None
+    warm_start: bool = False
+    verbose: int = 0
+
+
+#: Valid values of n_jobs.
 THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
 
 
@@ -52,7 +69,7 @@ class NameOptions(StrOptions):  # type: ignore[misc]
 
 
 def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-    """scikit-learn's checks of X and y, and what they say about the features; registered containers are converted."""
+    """Return X and y after scikit-learn's checks, which store the features; registered containers are converted."""
     X = converted(X)
     if not (isinstance(y, str) and y == "no_validation"):
         y = converted(y)
@@ -63,9 +80,9 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
 
 @contextmanager
 def unless_refused(estimator: Any) -> Iterator[None]:
-    """Takes back what an estimator is told about itself, should an error follow: scikit-learn's checks write first.
+    """Restore the attributes of an estimator if an error follows: scikit-learn's checks write some at once.
 
-    Classes that its model has taken in are taken back too.
+    New classes of its model are removed too.
     """
     before = estimator.__dict__.copy()
     model: Any = getattr(estimator, "_model", None)
@@ -82,7 +99,7 @@ def unless_refused(estimator: Any) -> Iterator[None]:
 
 
 def all_or_nothing(fit: Any) -> Any:
-    """A method `fit` or `partial_fit` that leaves an estimator as it was if anything is raised, such as an interrupt.
+    """Wrap `fit` or `partial_fit` so that an error or an interrupt leaves the estimator as it was.
 
     A warning that is raised as an error comes after all was learned.
     """
@@ -111,25 +128,25 @@ def all_or_nothing(fit: Any) -> Any:
 
 
 def one_array(y: Any, rows: int) -> Any:
-    """y if it is an array with one entry per row, as scikit-learn's checks leave it; ValueError otherwise."""
+    """Return y if it is an array with one entry per row, as after scikit-learn's checks; ValueError otherwise."""
     if type(y) is not np.ndarray or y.shape != (rows,):
         raise ValueError(f"y must be an array with one entry for each of {rows} rows")
     return y
 
 
 def check_labels(classes: Any) -> None:
-    """ValueError unless classes are words or whole numbers, in scikit-learn's words."""
+    """Raise scikit-learn's ValueError unless classes are text or whole numbers."""
     if classes.dtype.kind not in "biuU":
         check_classification_targets(np.repeat(classes, 2))  # once each, it would take many for numbers
 
 
 def without_numpy(value: Any) -> Any:
-    """A value without numpy's type, to show."""
+    """Return a value without numpy's type, for messages."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def class_weights(class_weight: dict[Any, Any], classes: list[Any], closed: bool) -> list[float]:
-    """The weight of every class, 1 by default.
+    """Return the weight of every class, 1 by default.
 
     As in scikit-learn, a key that is no class is an error where another class has no weight: it may be misspelt.
 
