@@ -92,7 +92,7 @@ class FactorHashes:
     def of_products(self, factors: Any, modulus: int) -> Any:
         """Return murmur3 of the names of products, modulo `modulus`.
 
-        >>> from fiol import Hashing
+        >>> from fiol.features.hashing import Hashing
         >>> hashes = FactorHashes(["a", "b"]).of_products(np.array([[0, -1, -1], [0, 1, -1]], np.int32), 2**18)
         >>> hashes.tolist() == [Hashing(18).number(name) for name in ("a", "a*b")]
         True

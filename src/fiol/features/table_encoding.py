@@ -516,11 +516,11 @@ def is_id(column: Column, values: ColumnValues) -> bool:
         return False
     if column.kind == "category":
         codes = values.texts().codes
-        return len(codes) == len(np.unique(codes)) and codes.min() >= 0
+        return bool(len(codes) == len(np.unique(codes)) and codes.min() >= 0)
     if column.kind != "number" or values.holds != "numbers":
         return False
     found = values.numbers()
-    return found[0] in (0.0, 1.0) and bool((np.diff(found) == 1.0).all())
+    return bool(found[0] in (0.0, 1.0) and (np.diff(found) == 1.0).all())
 
 
 def refuse_collisions(columns: Sequence[Column]) -> None:
