@@ -244,7 +244,9 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         numbers = {"us": found, "event": event, "targets": [t._asdict() for t in targets]}
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(header("benchmarks.ensembles", arguments, options.quick) | numbers, indent=1))
+        options.json.write_text(
+            json.dumps(header("benchmarks.ensembles", arguments, options.quick) | numbers, indent=1)
+        )
 
 
 if __name__ == "__main__":

@@ -60,7 +60,9 @@ def times(value: Any) -> Iterator[tuple[str, float]]:
         for entry in value:
             yield from times(entry)
     elif isinstance(value, dict):
-        facts = {key: found for key, found in value.items() if isinstance(found, (str, int, float)) and key != "command"}
+        facts = {
+            key: found for key, found in value.items() if isinstance(found, (str, int, float)) and key != "command"
+        }
         label = ", ".join(str(found) if isinstance(found, str) else f"{key} {found}" for key, found in facts.items())
         for key, found in value.items():
             if key in TIMES and isinstance(found, dict):
