@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import io
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
 from fiol.public import load
+from fiol.readers.bad_lines import odd_cell_messages
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task
 
@@ -83,9 +85,11 @@ class Trained(Model):
     def batches(
         self, data: Any, y: Any = None, on_error: str = "missing", needs_target: bool = False
     ) -> Iterator[Batch]:
-        """Yield the rows of files or of a frame, as the model reads them."""
+        """Yield the rows of files or of a frame, as the model reads them; warn at the end of cells that are missing."""
         with self.reader(data, y, on_error, needs_target) as reader:
             yield from reader
+        for message in odd_cell_messages(reader):
+            warnings.warn(message, stacklevel=3)
 
     def reader(
         self,
@@ -108,14 +112,16 @@ class Trained(Model):
         found = format_of(*sources.start(START_SIZE))
         if reading is not None and found == "csv" and not reading.kind.has_columns:
             found = reading.format  # lines of names, such as Vowpal Wabbit's with named labels, look like CSV
+        if not needs_target and reading is not None:
+            reading, target = dataclasses.replace(reading, target=None, weight=None), None  # predictions need neither
         if reading is None or reading.format != found:
             given = {} if reading is None else {name: getattr(reading, name) for name in ("target", "weight", "tag")}
             coding = self.table_encoding if self.table_encoding is not None else getattr(reading, "coding", None)
             if coding is None and self.core.space.columns is not None:
                 coding = dict.fromkeys(self.core.space.columns, "number")
             reading = guess(sources, **{"target": target, **given, "coding": coding, "format": found})
-        if not needs_target and reading.target is not None:
-            reading = dataclasses.replace(reading, target=None)  # rows are predicted whether or not they have one
+        if not needs_target:
+            reading = dataclasses.replace(reading, target=None)
         return reading.batches(sources, on_error=on_error)
 
     def rows_of(self, X: Any) -> Any:
