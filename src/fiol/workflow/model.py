@@ -23,6 +23,7 @@ from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
 from fiol.public import load
 from fiol.readers.bad_lines import odd_cell_messages
+from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task
 
@@ -188,6 +189,10 @@ class Trained(Model):
         p = self.core.predictions(scores.copy())
         return p if p.ndim == 2 else np.column_stack([1.0 - p, p])
 
+    def snapshot(self) -> TrainedSnapshot:
+        """Return a scorer with the state of this moment, which never changes, with labels and probabilities."""
+        return TrainedSnapshot(self.copy())
+
     # --- evaluation ---------------------------------------------------------------------------
 
     def evaluation(self, data: Any, y: Any = None, on_error: str = "missing") -> tuple[Evaluation, Any, int]:
@@ -220,6 +225,44 @@ class Trained(Model):
         found, reader, missing = self.evaluation(data, y)
         name = data if is_path(data) else "a frame" if as_frame(data) is not None else "the data"
         write_evaluation_page(path, found, [os.fspath(name)], reader.skipped + missing, command)
+
+
+class TrainedSnapshot(Snapshot):
+    """A `Snapshot` of a `TrainedModel`, with its labels and the probability of each."""
+
+    __slots__ = ("labels",)
+    labels: list[Any] | None
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        object.__setattr__(self, "labels", model.labels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TrainedSnapshot, (self._model,)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the loss has probabilities of labels."""
+        return self._model.has_probabilities  # type: ignore[no-any-return]
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of every label, of shape (rows, labels), in the order of `labels`.
+
+        >>> import pandas as pd, fiol
+        >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
+        >>> snapshot = fiol.train(frame, target="sold").snapshot()
+        >>> snapshot.labels, snapshot.predict_proba([{"size": 9.0}]).round().tolist()
+        (['no', 'yes'], [[0.0, 1.0]])
+        """
+        return self._model.predict_proba(X)
+
+    def probabilities_of(self, scores: Any) -> Any:
+        """Return the probability of every label from scores."""
+        return self._model.probabilities_of(scores)
+
+    def numbers_of(self, scores: Any) -> Any:
+        """Return the numbers that a model without labels predicts from scores."""
+        return self._model.core.predictions(scores.copy())
 
 
 class TrainedModel(Trained, Learner):
