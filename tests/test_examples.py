@@ -36,7 +36,9 @@ def test_documented_commands_run(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     interpret_all(monkeypatch)
     monkeypatch.chdir(tmp_path)
-    lines = [line.partition(" #")[0].split() for line in (ROOT / "docs" / "files.md").read_text().splitlines()]
+    lines = [
+        line.partition(" #")[0].split() for line in (ROOT / "docs" / "reference" / "files.md").read_text().splitlines()
+    ]
     commands = [line[1:] for line in lines if line[:1] == ["fiol"]]
     assert [command[0] for command in commands] == ["train", "evaluate", "predict"]
     with example("tickets") as tickets:
