@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
-	$(BIN)/python examples/tickets.py build/demo
+	$(BIN)/fiol demo build/demo --force
 	$(BIN)/fiol train build/demo/tickets.csv --target escalated -o build/demo/tickets.fiol --force
 	$(BIN)/fiol evaluate build/demo/tickets.fiol build/demo/later.csv --report build/demo/tickets.html --force
 
