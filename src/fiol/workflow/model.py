@@ -296,9 +296,19 @@ def frame_file(frame: Any, target: str, y: Any = None) -> Any:
         table = table.append_column(target, arrow.array(values))
     file = io.BytesIO()
     with arrow_module("pyarrow.ipc").new_stream(file, table.schema) as writer:
-        writer.write_table(table)
+        writer.write_table(table, max_chunksize=rows_to_look_at(table))
     file.seek(0)
     return file
+
+
+def rows_to_look_at(table: Any) -> int:
+    """Return the number of rows of a batch that a reader sees as a whole when it infers the kinds of columns."""
+    from fiol.readers.sources import START_SIZE
+
+    rows = max(table.num_rows, 1)
+    while rows > 1 and table.slice(0, rows).nbytes > START_SIZE // 2:
+        rows = (rows + 1) // 2
+    return rows
 
 
 def open_model(path: Path, **options: Any) -> Any:
