@@ -95,7 +95,7 @@ class Ensemble(Component):
     def brief(self) -> str:
         """Return a short text: the number of members, their loss, and the gate."""
         behind = "" if self.gate is None else f" behind a gate with {self.gate.regularizer!r}"
-        levels = "" if self.basis is None else f" at {self.basis.levels} levels"
+        levels = "" if self.basis is None else ", curves" if self.basis.levels == 2 else ", curves and pairs"
         return f"Ensemble of {len(self.members)} with {self.loss!r}{behind}{levels}"
 
     def statistics(self) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -19,8 +20,9 @@ from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_p
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.interrupts import paced
 from fiol.engine.single_row.fast_path import NO_FAST_PATH
-from fiol.features.basis import Basis, Expander, find_basis
-from fiol.features.chunk import Chunk
+from fiol.engine.update_engine import UpdateEngine
+from fiol.features.basis import NO_CODE, Basis, Expander, find_basis
+from fiol.features.chunk import Chunk, canonical, spot
 from fiol.features.column_roles import Roles, columns_of_numbers
 
 #: The stack of levels. Its prior is narrow, so that on few rows the levels are mixed as they are at first,
@@ -83,6 +85,11 @@ class LevelsEngine(Engine):
     def basis(self) -> Basis | None:
         """Knots, bins and pairs; None until they are found."""
         return self.storage.basis
+
+    @property
+    def members(self) -> list[UpdateEngine]:
+        """The members of the last level, which has all features; copies."""
+        return self.levels[-1].members
 
     @property
     def trailing(self) -> tuple[int, ...]:
@@ -152,11 +159,15 @@ class LevelsEngine(Engine):
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows after the basis was found."""
+        self.add_codes(chunk)
+        return self.learn_levels(self.expanded(chunk), y, sample_weights)
+
+    def add_codes(self, chunk: Chunk) -> None:
+        """Give bins to the values of categories that are new in these rows."""
         assert self.basis is not None
         features = int(chunk.indices.max(initial=-1)) + 1
         if features > len(self.basis.codes):
             self.replace(basis=self.basis.with_codes(self.roles_for(features), features))
-        return self.learn_levels(self.expanded(chunk), y, sample_weights)
 
     def learn_levels(self, chunks: list[Chunk], y: Floats, sample_weights: Floats) -> Floats:
         """Make a round per row of every level and of the stack; an interrupt is raised after the last round.
@@ -313,10 +324,10 @@ class LevelsEngine(Engine):
         """Return the weight and the loss of every level."""
         losses = self.stack.mean_losses()[1:].tolist()
         parts = zip(self.mixing.tolist(), losses, self.levels, self.places(features), strict=False)
-        level = replace(self.ensemble, basis=None)
+        bases = None, replace(self.options, max_pairs=0), self.options
         return [
-            Member(level, v, loss, False, int(engine.weighed(len(numbers)).sum()), True)  # type: ignore[arg-type]
-            for v, loss, engine, numbers in parts
+            Member(replace(self.ensemble, basis=basis), v, loss, False, int(engine.weighed(len(numbers)).sum()), True)  # type: ignore[arg-type]
+            for basis, (v, loss, engine, numbers) in zip(bases, parts, strict=False)
         ]
 
     @property
@@ -384,7 +395,61 @@ class LevelsEngine(Engine):
         return new
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> LevelsEngine:
-        raise NotImplementedError
+        new, basis = self.copy(), self.basis
+        if basis is None:
+            rows = self.storage.first_rows
+            moved = rows._replace(indices=np.asarray(places, np.int32)[rows.indices])
+            level = self.levels[0].placed(places, features, score_places, scores)
+            new.replace(levels=(level,), first_rows=canonical(moved, spot))
+            return new
+        count, known, levels = len(places), int(basis.known[0]), list[EnsembleEngine]()
+        for k, level in enumerate(self.levels):
+            added = basis.added[k]
+            where = np.empty(count + added, np.int64)
+            where[basis.numbers(count, k)] = places
+            where[known : known + added] = features + np.arange(added)
+            levels.append(level.placed(where, features + added, score_places, scores))
+        codes = np.full(features, NO_CODE, np.int32)
+        codes[places[: len(basis.codes)]] = basis.codes[:count]
+        moved_basis = basis._replace(
+            known=np.array([features], np.int32), member=np.asarray(places, np.int32)[basis.member], codes=codes
+        )
+        new.replace(levels=tuple(levels), basis=moved_basis)
+        return new
+
+    # --- merging, see `fiol.engine.parallel.levels` -------------------------------------------
+
+    def join_first_rows(self, rows: Sequence[Chunk]) -> None:
+        """Use these rows to find the basis, which is done if there are enough of them."""
+        whole = functools.reduce(joined, rows)
+        self.replace(first_rows=whole.row_block(0, int(self.options.rows)))
+        if whole.rows >= self.options.rows:
+            self.find_basis()
+
+    def with_basis(self, basis: Basis) -> LevelsEngine:
+        """Return a copy with a basis whose features are all known, in which hats and cells have not been seen."""
+        new, features = self.copy(), int(basis.known[0])
+        codes = np.full(features, NO_CODE, np.int32)
+        more = [new.levels[0].copy() for _ in range(1, self.options.levels)]
+        for k, level in enumerate(more, 1):
+            level.make_place(features + basis.added[k], 0)
+        new.set_storage(LevelsStorage((new.levels[0], *more), new.stack, basis._replace(codes=codes), NO_ROWS))
+        return new
+
+    def with_bins(self, bins: Sequence[Any], codes: Any) -> LevelsEngine:
+        """Return a copy in which bins[s][k] is the bin of slot s that was bin k, and these are the codes."""
+        new, basis = self.copy(), self.basis
+        assert basis is not None
+        if len(self.levels) > 2 and any((own != np.arange(len(own))).any() for own in bins):
+            size = len(basis.codes) + basis.added[2]
+            where, start = np.arange(size), int(basis.known[0]) + basis.hats
+            for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
+                own = bins[a][:, None] * basis.bins[b] + bins[b]
+                where[start : start + own.size] = start + own.ravel()
+                start += own.size
+            new.replace(levels=(*new.levels[:2], self.levels[2].placed(where, size)))
+        new.replace(basis=basis._replace(codes=codes))
+        return new
 
 
 def joined(before: Chunk, rows: Chunk) -> Chunk:

@@ -279,14 +279,10 @@ class FeatureSpace:
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         return encoder.encode_one(self.with_names(row), None, False, self.unseen)
 
-    def moments(self, X: Any) -> tuple[Floats, Floats]:
-        """Return the mean and mean square of every feature in some rows."""
+    def read_all(self, X: Any) -> Chunk:
+        """Return the rows of any container, or of a generator, as a chunk; no features are added."""
         X, rows = counted(X, "a list of such dicts")
-        chunk = self.read(list(X) if rows is None else X)
-        known = chunk.indices < self.features
-        indices, data = chunk.indices[known], chunk.data[known]
-        mean, square = (np.bincount(indices, data**k, self.features) / max(chunk.rows, 1) for k in (1, 2))
-        return mean, square
+        return self.read(list(X) if rows is None else X)
 
     @property
     def unseen(self) -> int | None:

@@ -408,7 +408,7 @@ class Learner(Model):
         (True, True)
         """
         with self.core.lock:
-            return self.core.engine.report(self.n_features)
+            return self.core.engine.report(self.core.space.features)
 
     def member(self: Self, k: int | None = None) -> Self:
         """Return an independent learner that continues from member k of an ensemble; by default from the best.
