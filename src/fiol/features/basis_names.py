@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fiol.features.basis import Basis
-from fiol.features.column_roles import IS_MISSING, NUMBER, Roles
+from fiol.features.column_names import MISSING
+from fiol.features.column_roles import Roles
 
 #: Between the names of the two bins of a cell.
 AND = " & "
@@ -18,19 +19,8 @@ OTHERS = "(others)"
 
 def slot_names(basis: Basis, names: Sequence[Any], roles: Roles) -> list[str]:
     """Return the name of the column of every slot; `names` are those of the features as they are."""
-    return [column_name(names[i], int(roles.role[i])) for i in basis.member.tolist()]
-
-
-def column_name(feature: Any, role: int) -> str:
-    """Return the name of the column of a feature.
-
-    >>> column_name("city=Rome", 2), column_name("age is missing", 3), column_name(7, 1)
-    ('city', 'age', '7')
-    """
-    name = str(feature)
-    if role == NUMBER:
-        return name
-    return name.removesuffix(IS_MISSING) if name.endswith(IS_MISSING) else name.partition("=")[0]
+    columns = roles.column[basis.member].tolist()
+    return [roles.titles.get(first, str(names[first])) for first in columns]
 
 
 def knots_of(basis: Basis, slot: int) -> Any:
@@ -60,10 +50,10 @@ def bin_names(basis: Basis, names: Sequence[Any], roles: Roles) -> list[list[str
                     own[basis.codes[i]] = str(names[i])
             found.append(own)
         elif basis.few[s]:
-            found.append([*(f"{column}={knot}" for knot in knots), column + IS_MISSING])
+            found.append([*(f"{column}={knot}" for knot in knots), column + MISSING])
         else:
             pairs = zip(knots, knots[1:], strict=False)
-            found.append([*(f"{column} in [{low}, {high})" for low, high in pairs), column + IS_MISSING])
+            found.append([*(f"{column} in [{low}, {high})" for low, high in pairs), column + MISSING])
     return found
 
 
