@@ -277,7 +277,7 @@ def river_answers() -> Callable[[str, Any], Any]:
 
 def vowpal_answers() -> Callable[[str, Any], Any]:
     """Return a function that predicts with Vowpal Wabbit's logistic regression, or teaches it."""
-    from vowpalwabbit import pyvw
+    from vowpalwabbit import pyvw  # type: ignore[import-untyped]
 
     vw = pyvw.Workspace("--quiet --loss_function logistic --link logistic -b 18")
 
