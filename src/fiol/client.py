@@ -70,7 +70,18 @@ class Client:
         self._host, self._port, self._base = parts.hostname, parts.port, parts.path
         self._tls = ssl.create_default_context(cafile=certificate) if parts.scheme == "https" else None
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._local = threading.local()
+        self._local, self._opened = threading.local(), set[http.client.HTTPConnection]()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        while self._opened:
+            self._opened.pop().close()
 
     def __repr__(self) -> str:
         return f"<Client of {self.address}>"
@@ -243,12 +254,13 @@ class Client:
 
     def _connection(self) -> http.client.HTTPConnection:
         found = getattr(self._local, "connection", None)
-        if found is None:
+        if found is None or found not in self._opened:
             if self._tls is None:
                 found = http.client.HTTPConnection(self._host, self._port, timeout=self.timeout)
             else:
                 found = http.client.HTTPSConnection(self._host, self._port, timeout=self.timeout, context=self._tls)
             self._local.connection = found
+            self._opened.add(found)
         return found  # type: ignore[no-any-return]
 
     def _close(self) -> None:
@@ -256,7 +268,7 @@ class Client:
         found = getattr(self._local, "connection", None)
         if found is not None:
             found.close()
-            self._local.connection = None
+            self._opened.discard(found)
 
 
 def with_fields(given: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -306,8 +318,9 @@ class AsyncClient:
         self.close()
 
     def close(self) -> None:
-        """End the threads of this client."""
-        self._threads.shutdown(wait=False)
+        """End the threads of this client, and close their connections."""
+        self._threads.shutdown()
+        self._client.close()
 
     predict = in_thread(Client.predict)
     learn = in_thread(Client.learn)

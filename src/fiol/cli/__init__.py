@@ -14,6 +14,7 @@ from fiol.cli.evaluate import evaluate
 from fiol.cli.export import export_model, import_model
 from fiol.cli.info import info
 from fiol.cli.inspect import inspect_model
+from fiol.cli.journal import journal
 from fiol.cli.predict import predict
 from fiol.cli.reproduce import reproduce
 from fiol.cli.sections import Sections
@@ -25,7 +26,7 @@ from fiol.cli.warmup import warmup
 
 COMMANDS = {
     "Models": (train_command, predict, evaluate, inspect_model, compare),
-    "Serving": (serve, send),
+    "Serving": (serve, send, journal),
     "Other formats": (export_model, import_model, convert_data, vowpal_wabbit),
     "This installation": (info, warmup),
     "The paper": (reproduce,),

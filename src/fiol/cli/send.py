@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import csv
 import gzip
 import io
@@ -66,7 +67,8 @@ def send(
     if token_file is not None:
         with open(token_file, encoding="utf-8") as file:
             token = file.readline().strip()
-    client, sender = Client(address, token, certificate=certificate), None
+    client = Client(address, token, certificate=certificate)
+    sender: Sender | None = None
     try:
         sender = Sender(client, model or only_model(client), target, weight, id_column, predicting)
         for part in batches_of(itertools.chain.from_iterable(map(rows_in, sources)), batch):
@@ -75,6 +77,7 @@ def send(
     except ServerError as error:
         raise click.ClickException(str(error)) from error
     finally:
+        client.close()
         if sender is not None:
             echo(f"{sender.sent:,} rows sent to {sender.name}", err=True)
 
@@ -131,7 +134,15 @@ def rows_in(source: str) -> Iterator[dict[str, Any]]:
         yield from arrow_rows_in(source)
         return
     opener: Any = next((opener for ending, opener in OPENERS.items() if source.endswith(ending)), open)
-    text = sys.stdin if source == "-" else opener(source, "rt", encoding="utf-8-sig", newline="")
+    with contextlib.ExitStack() as stack:
+        text = sys.stdin
+        if source != "-":
+            text = stack.enter_context(opener(source, "rt", encoding="utf-8-sig", newline=""))
+        yield from text_rows_in(text)
+
+
+def text_rows_in(text: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of lines of JSON objects, or of CSV with a header."""
     first = next((line for line in text if line.strip()), "")
     if first.lstrip().startswith("{"):
         for line in itertools.chain([first], text):
