@@ -18,12 +18,14 @@ from fiol.cli.inspect import inspect_model
 from fiol.cli.predict import predict
 from fiol.cli.reproduce import reproduce
 from fiol.cli.sections import Sections
+from fiol.cli.serve import serve
 from fiol.cli.train import train_command
 from fiol.cli.vw import vowpal_wabbit
 from fiol.cli.warmup import warmup
 
 COMMANDS = {
     "Models": (train_command, predict, evaluate, inspect_model, compare),
+    "Serving": (serve,),
     "Other formats": (export_model, import_model, convert_data, vowpal_wabbit),
     "This installation": (demo, info, warmup),
     "The paper": (reproduce,),

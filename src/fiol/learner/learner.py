@@ -19,7 +19,7 @@ from fiol.features.blocks import blocks_of
 from fiol.features.feature_space import counted, one_row
 from fiol.features.hashing import integer
 from fiol.learner import files, merge, parallel
-from fiol.learner.arguments import chosen_update
+from fiol.learner.arguments import chosen_update, with_features
 from fiol.learner.core import LearnerCore, make_learner_core, only_score
 from fiol.learner.model import Model, is_canonical_row
 from fiol.persistence.model import register_kind
@@ -52,6 +52,10 @@ class Learner(Model):
         float32 raise OverflowError.
     classes : with a joint loss (`Softmax()`, `CrammerSinger()`), the labels of all classes. By default classes may
         appear at any time; the weights of a new one start at 0.
+    features : what is made of the columns of a table. "linear", the default: every column as it is. "additive": a curve
+        for every column of numbers, too. "pairwise" or "auto": a table of cells for every pair of columns as well. A
+        stack mixes what the simpler models and the richer one predict, so that "auto" costs little where a linear
+        model is best: docs/tables.md. Or a `TableBasis` with its own limits.
     compiled : False runs the same code in the interpreter.
 
     Notes
@@ -126,10 +130,11 @@ class Learner(Model):
         average: bool = False,
         dtype: Any = "float64",
         classes: Sequence[Any] | None = None,
+        features: Any = None,
         compiled: bool = True,
     ) -> None:
         self.core = make_learner_core(
-            chosen_update(update, loss, regularizer),
+            with_features(chosen_update(update, loss, regularizer), features),
             n_features=n_features,
             bits=bits,
             max_features=max_features,
@@ -403,7 +408,7 @@ class Learner(Model):
         (True, True)
         """
         with self.core.lock:
-            return self.core.engine.report(self.n_features)
+            return self.core.engine.report(self.core.space.features)
 
     def member(self: Self, k: int | None = None) -> Self:
         """Return an independent learner that continues from member k of an ensemble; by default from the best.
