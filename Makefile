@@ -83,12 +83,9 @@ bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DAT
 bench-spark: $(SPARK)/.ready  ## rows per second of two Spark workers beside one, and a model of cost; needs Java 17 or newer
 	$(SPARK)/bin/python -m benchmarks.spark --json build/spark.json
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation; those of step sizes only with DATA=folder of public data sets
-	$(BIN)/python examples/one_step.py --figure docs/figures/equation.svg
-	$(BIN)/python examples/who_survives.py --figure docs/figures/who_survives.svg
-	$(BIN)/python -m benchmarks.step --plot docs/figures/scaling.svg
-	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/figures/step_sizes.svg)
-	$(if $(DATA),$(BIN)/python -m benchmarks.sensitivity --data "$(DATA)" --plot docs/figures/sensitivity.svg)
+docs: $(VENV)/.docs  ## the documentation in build/docs: strict, all examples executed, links inside the repository checked; no network
+	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
+	@echo "Open build/docs/index.html, or: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs"
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -109,6 +106,10 @@ $(VENV)/.reproduce: $(VENV)/.demo
 
 $(VENV)/.test: $(VENV)/.reproduce
 	$(BIN)/python -m pip install -q --group test
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install -q --group docs
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.reproduce
