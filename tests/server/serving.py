@@ -14,10 +14,15 @@ from fiol.server.app import Server, make_app
 from fiol.server.messages import LabelRules
 from fiol.server.registry import Registry
 from fiol.server.specification import empty_model
-from fiol.server.writer import WriterOptions
+from fiol.server.writer import ControlCommand, WriterOptions
 
 #: Two classes, by a number and a category.
-SPECIFICATION = {"loss": "log_loss", "labels": ["no", "yes"], "columns": {"size": "number", "color": "category"}}
+SPECIFICATION = {
+    "loss": "log_loss",
+    "labels": ["no", "yes"],
+    "columns": {"size": "number", "color": "category"},
+    "algorithm": "fiol",
+}
 
 
 def row(k):
@@ -31,26 +36,13 @@ def rows(start, stop):
     return [{"features": features, "label": label} for features, label in map(row, range(start, stop))]
 
 
-def interpreted_model(specification=SPECIFICATION):
-    """An empty model that runs in the interpreter, in a fraction of the time that compiling takes."""
-    model = empty_model(specification)
-    from fiol.workflow.model import TrainedModel
-
-    core = model.core
-    found = TrainedModel(
-        core.update, table_encoding=core.space.table_encoding, classes=model.classes or None, compiled=False
-    )
-    found.meta = model.meta
-    return found
-
-
 def open_registry(folder, models=("m",), rules=None, said=None, **options):
     """The registry of a folder, with models that are added if the journal has none of the name."""
     said = [] if said is None else said
     registry = Registry(str(folder), WriterOptions(**options), say=said.append)
     for name in models:
         if name not in registry.models:
-            registry.add(name, interpreted_model(), rules or LabelRules())
+            registry.add(name, empty_model(SPECIFICATION), rules or LabelRules())
     return registry
 
 
@@ -84,6 +76,22 @@ class TestClient:
         self.connection.request(method, path, body, headers)
         answer = self.connection.getresponse()
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+
+    def run_in_writer(self, run):
+        """The result of a function that runs in the writer's thread."""
+        done, found = threading.Event(), []
+
+        def noted():
+            found.append(run())
+            done.set()
+
+        writer = self.registry.writer
+        with writer.changed:
+            writer.waiting.append(ControlCommand("", run=noted))
+            writer.waiting_rows += 1
+            writer.changed.notify()
+        assert done.wait(20)
+        return found[0]
 
     def get(self, path, **options):
         """The answer to GET."""

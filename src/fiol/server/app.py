@@ -431,7 +431,10 @@ async def page(_: Server, __: Request) -> Response:
     return Response(STATIC.joinpath("index.html").read_bytes(), media_type="text/html")
 
 
+#: Path, method, handler, and the role that it needs; the busiest first, since paths are tried in this order.
 ROUTES: list[tuple[str, str, Handler, Role | None]] = [
+    ("/models/{name}/predict", "POST", predict, "read"),
+    ("/models/{name}/learn", "POST", learn, "write"),
     ("/", "GET", page, None),
     ("/healthz", "GET", healthz, None),
     ("/readyz", "GET", readyz, None),
@@ -445,8 +448,6 @@ ROUTES: list[tuple[str, str, Handler, Role | None]] = [
     ("/models/{name}", "PUT", add_model, "write"),
     ("/models/{name}", "DELETE", remove_model, "write"),
     ("/models/{name}/rules", "PUT", set_rules, "write"),
-    ("/models/{name}/predict", "POST", predict, "read"),
-    ("/models/{name}/learn", "POST", learn, "write"),
     ("/models/{name}/file", "GET", download, "read"),
     ("/models/{name}/file", "PUT", upload, "write"),
     ("/models/{name}/snapshots", "GET", list_snapshots, "read"),

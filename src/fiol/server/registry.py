@@ -74,7 +74,10 @@ class Registry:
         if given.copy_of is not None:
             model = self.get(given.copy_of).model.copy()
         else:
-            model = empty_model(given.specification or {})
+            try:
+                model = empty_model(given.specification or {})
+            except (TypeError, ValueError) as error:
+                raise RefusedError(str(error)) from None
         self.add(name, model, given.rules, given.shadow_of)
 
     def add(

@@ -89,15 +89,31 @@ def replay(
         elif record.kind == "predict" and record.position > models[of].position:
             models[of].metrics.note_labels({"predicted": record.rows})
         elif record.kind == "replace" and record.position > models[of].position:
-            snapshot = snapshots.at(of, record.position)
-            if snapshot is None:
-                raise ValueError(f"the snapshot of {of!r} at position {record.position} is missing")
-            models[of].replace(snapshots.load(of, snapshot), record.position)
-            say(f"{of}: {decode_replace(record.payload).reason} at position {record.position}")
+            models[of].replace(replacement(record, snapshots, say), record.position)
     flush()
     for served in models.values():
         served.refresh()
     return rows
+
+
+def replacement(record: Record, snapshots: SnapshotStore, say: Callable[[str], None]) -> Any:
+    """Return the model that a record replaces another by: its snapshot, or the one that was rolled back to.
+
+    Raises
+    ------
+    ValueError : neither can be read.
+    """
+    name, about, snapshot = record.model, decode_replace(record.payload), snapshots.at(record.model, record.position)
+    try:
+        if snapshot is None:
+            raise ValueError(f"the snapshot of {name!r} at position {record.position} is missing")
+        return snapshots.load(name, snapshot)
+    except (ValueError, OSError) as error:
+        source = next((one for one in snapshots.list(name) if one.file == about.source), None)
+        if source is None:
+            raise
+        say(f"{error}: {source.file}, which was rolled back to, is used")
+        return snapshots.load(name, source)
 
 
 def records_of_models(records: Iterable[Record], models: dict[str, Any]) -> Iterable[Record]:
