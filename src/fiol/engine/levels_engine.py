@@ -330,9 +330,13 @@ class LevelsEngine(Engine):
             for basis, (v, loss, engine, numbers) in zip(bases, parts, strict=False)
         ]
 
+    def mean_losses(self) -> Floats:
+        """Return the mean loss of the model, and of every level."""
+        return self.stack.mean_losses()
+
     @property
     def progressive_loss(self) -> float:
-        return float(self.stack.mean_losses()[0])
+        return float(self.mean_losses()[0])
 
     # --- the state as a whole -----------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.basis_names import knots_of, slot_names
 from fiol.features.column_roles import CATEGORY, MISSING, NUMBER
 
@@ -41,9 +40,9 @@ class ExportedBasis(NamedTuple):
 
 
 def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:
-    """Return curves and pairs of a learner, given all of its weights, [score, feature]; None if it has none."""
-    engine = core.engine
-    if not isinstance(engine, LevelsEngine) or engine.basis is None:
+    """Return curves and pairs of a model, given all of its weights, [score, feature]; None if it has none."""
+    engine = core.levels
+    if engine is None or engine.basis is None:
         return None
     basis, roles, names = engine.basis, core.space.roles, core.space.names
     names = list(range(core.space.features)) if names is None else names

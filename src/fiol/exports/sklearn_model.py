@@ -122,7 +122,7 @@ def to_sklearn(model: Any) -> Any:
     linear, expand = linear_model(model), list[Any]()
     if linear.basis is not None:
         core = model.core
-        expand = [BasisVectorizer(core.engine.basis, core.space.roles, bool(linear.basis.pairs))]
+        expand = [BasisVectorizer(core.levels.basis, core.space.roles, bool(linear.basis.pairs))]
         linear = dataclasses.replace(linear, weights=np.atleast_2d(model.weights))
     estimator = fitted_regressor(linear) if linear.labels is None else fitted_classifier(linear)
     estimator.n_features_in_ = linear.weights.shape[1]

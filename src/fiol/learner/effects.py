@@ -58,13 +58,13 @@ class Effects(NamedTuple):
 
 
 def effects_of(core: Any) -> Effects:
-    """Return the effects of a learner with curves; TypeError for any other, ValueError before knots are known.
+    """Return the effects of a model with curves; TypeError for any other, ValueError before knots are known.
 
     Shares of rows are estimated from what step sizes store. Where the cells of a pair have a mean over one of its
     columns, the mean is counted as an effect of that column.
     """
-    engine = core.engine
-    if not isinstance(engine, LevelsEngine):
+    engine = core.levels
+    if engine is None:
         raise TypeError('only a model with curves has effects: use features="auto"')
     if engine.basis is None:
         rows = int(engine.options.rows)

@@ -218,6 +218,7 @@ class TrainingJob:
             "intercept": o.intercept,
             "average": o.average,
             "dtype": o.dtype,
+            "features": o.features,
         }
         try:
             algorithm = None if o.algorithm is None else algorithm_named(o.algorithm)
