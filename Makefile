@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
-	$(BIN)/python examples/tickets.py build/demo
+	$(BIN)/fiol demo build/demo --force
 	$(BIN)/fiol train build/demo/tickets.csv --target escalated -o build/demo/tickets.fiol --force
 	$(BIN)/fiol evaluate build/demo/tickets.fiol build/demo/later.csv --report build/demo/tickets.html --force
 
@@ -84,11 +84,11 @@ bench-spark: $(SPARK)/.ready  ## rows per second of two Spark workers beside one
 	$(SPARK)/bin/python -m benchmarks.spark --json build/spark.json
 
 docs: $(VENV)/.demo  ## redraw the figures of the documentation; those of step sizes only with DATA=folder of public data sets
-	$(BIN)/python examples/one_step.py --figure docs/equation.svg
-	$(BIN)/python examples/who_survives.py --figure docs/who_survives.svg
-	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
-	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/step_sizes.svg)
-	$(if $(DATA),$(BIN)/python -m benchmarks.sensitivity --data "$(DATA)" --plot docs/sensitivity.svg)
+	$(BIN)/python examples/one_step.py --figure docs/figures/equation.svg
+	$(BIN)/python examples/who_survives.py --figure docs/figures/who_survives.svg
+	$(BIN)/python -m benchmarks.step --plot docs/figures/scaling.svg
+	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/figures/step_sizes.svg)
+	$(if $(DATA),$(BIN)/python -m benchmarks.sensitivity --data "$(DATA)" --plot docs/figures/sensitivity.svg)
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

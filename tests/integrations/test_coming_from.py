@@ -1,4 +1,4 @@
-"""The equalities of docs/coming_from.md hold: presets beside scikit-learn, River and Vowpal Wabbit."""
+"""The equalities of docs/guides/coming_from.md hold: presets beside scikit-learn, River and Vowpal Wabbit."""
 
 import inspect
 import re
@@ -15,7 +15,7 @@ from tests.interpreted import interpret
 import fiol
 from fiol import river as at_river
 
-PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "coming_from.md").read_text()
 ONCE = {"max_iter": 1, "tol": None, "shuffle": False}
 
 

@@ -44,7 +44,7 @@ class Learner(Model):
     max_features : the largest number of features to hold. When a row needs more, features whose weight is exactly 0 are
         dropped; a feature that comes back later starts anew.
     table_encoding : how columns of frames become features: a dict from columns to kinds ("category", "words", ...), a
-        `TableEncoding`, or None, which infers it from the first frame: docs/columns.md.
+        `TableEncoding`, or None, which infers it from the first frame: docs/guides/columns.md.
     intercept : whether to fit an intercept, which is never penalized.
     average : keep the average of the weights over all rounds, and predict with it.
     dtype : how numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0 or
@@ -156,7 +156,7 @@ class Learner(Model):
 
         A round has a tenth of the rows so far, after 2,000 rows in one stream. Its shards start from copies of one
         learner; then their updates are pooled (`fiol.engine.parallel.shards`), and one more exact step finds how much
-        of the pooled update to apply. The result is not that of a single stream; docs/parallel.md says how near it is.
+        of the pooled update to apply. The result is not that of a single stream: see docs/guides/parallel.md.
 
         Parameters
         ----------
@@ -205,8 +205,8 @@ class Learner(Model):
         """Make one round for a dict of features, and return its score before.
 
         Keys are names, or numbers; a text value is part of the name: {"color": "red"} is {"color=red": 1}. If the model
-        learned from frames, the dict is a row of their table, and an absent column is missing (docs/columns.md). With a
-        joint loss the result is an array with the score of every class.
+        learned from frames, the dict is a row of their table, and an absent column is missing (docs/guides/columns.md).
+        With a joint loss the result is an array with the score of every class.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
@@ -470,7 +470,7 @@ class Learner(Model):
         shares do not say how often a learner was merged before.)
 
         A mean is not the learner of all rows in one stream: after one long run each, it has learned about as much as
-        one of them. Short rounds from a common base lose less (docs/streams.md has numbers).
+        one of them. Short rounds from a common base lose less (docs/explanations/streams.md has numbers).
 
         Examples
         --------

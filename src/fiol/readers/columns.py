@@ -46,6 +46,8 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
         if given.get(name) is not None and given[name] not in names:
             raise ValueError(f"for the {name}, {no_column(given[name], names)}")
     told = TableEncoding.from_spec(given.get("coding"))
+    if told.complete:  # that of a model, which holds for files of every format
+        return {"coding": told, "pairs": tuple(given.get("pairs") or told.pairs)}
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     pairs = tuple(given.get("pairs") or told.pairs)

@@ -66,9 +66,9 @@ class CsvTypes:
             return "whole" if all(-(2**63) <= int(text) < 2**63 for text in cells) else "text"
         numbers = sum(count for text, count in cells.items() if self.is_number(text))
         share = 1.0 if target else NUMBER_SHARE  # classes may be numbers and texts
-        if kind == "number" or (numbers and numbers >= share * sum(cells.values())):
-            return "number"
-        return "truth" if {*cells} <= {*TRUE_WORDS, *FALSE_WORDS} else "text"
+        if cells and {*cells} <= {*TRUE_WORDS, *FALSE_WORDS}:
+            return "truth"
+        return "number" if kind == "number" or numbers >= share * sum(cells.values()) else "text"
 
     def is_number(self, text: str) -> bool:
         """Return whether a text is a number, with the decimal point of the options."""
@@ -123,8 +123,9 @@ class CsvTypes:
 
     def has_infinite(self, table: Any) -> bool:
         """Return whether pyarrow read a number that is not finite, such as inf."""
-        numbers = (name for name in table.column_names if self.types.get(name) == "number")
-        return any(not np.isfinite(table.column(name).drop_null().to_numpy()).all() for name in numbers)
+        numbers = (table.column(name) for name in table.column_names if self.types.get(name) == "number")
+        present = (column.drop_null() for column in numbers if column.null_count < len(column))
+        return any(not np.isfinite(values.to_numpy()).all() for values in present)
 
     def table_by_cell(
         self, lines: CsvRecords, names: list[str], wanted: list[str], bad: BadLines
