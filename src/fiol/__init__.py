@@ -134,6 +134,7 @@ __all__ = [
     "Stacked",
     "Step",
     "StepSize",
+    "TableBasis",
     "TableEncoding",
     "TrainedModel",
     "Truncated",
