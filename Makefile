@@ -108,7 +108,7 @@ $(VENV)/.reproduce: $(VENV)/.demo
 	touch $@
 
 $(VENV)/.test: $(VENV)/.reproduce
-	$(BIN)/python -m pip install -q --group test
+	$(BIN)/python -m pip install -q --group test --group schemas
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.reproduce

@@ -85,6 +85,7 @@ class StatusPage:
             "lag_rounds": served.model.rounds - reader.rounds,
             "features": reader.snapshot.n_features,
             "nonzeros": sum(weight != 0.0 for weight in weights.values()) if weights else None,
+            "unknown_keys": served.model.unknown_keys,
             "moved": self.moved(served.name, weights),
             "rules": served.rules,
             "snapshots": snapshots,
