@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
-	$(BIN)/python examples/tickets.py build/demo
+	$(BIN)/fiol demo build/demo --force
 	$(BIN)/fiol train build/demo/tickets.csv --target escalated -o build/demo/tickets.fiol --force
 	$(BIN)/fiol evaluate build/demo/tickets.fiol build/demo/later.csv --report build/demo/tickets.html --force
 
@@ -83,12 +83,9 @@ bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DAT
 bench-spark: $(SPARK)/.ready  ## rows per second of two Spark workers beside one, and a model of cost; needs Java 17 or newer
 	$(SPARK)/bin/python -m benchmarks.spark --json build/spark.json
 
-docs: $(VENV)/.demo  ## redraw the figures of the documentation; those of step sizes only with DATA=folder of public data sets
-	$(BIN)/python examples/one_step.py --figure docs/equation.svg
-	$(BIN)/python examples/who_survives.py --figure docs/who_survives.svg
-	$(BIN)/python -m benchmarks.step --plot docs/scaling.svg
-	$(if $(DATA),$(BIN)/python -m benchmarks.step_sizes --data "$(DATA)" --plot docs/step_sizes.svg)
-	$(if $(DATA),$(BIN)/python -m benchmarks.sensitivity --data "$(DATA)" --plot docs/sensitivity.svg)
+docs: $(VENV)/.docs  ## the documentation in build/docs: strict, all examples executed, links inside the repository checked; no network
+	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
+	@echo "Open build/docs/index.html, or: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs"
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -109,6 +106,10 @@ $(VENV)/.reproduce: $(VENV)/.demo
 
 $(VENV)/.test: $(VENV)/.reproduce
 	$(BIN)/python -m pip install -q --group test --group schemas
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	$(BIN)/python -m pip install -q --group docs
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.reproduce

@@ -25,8 +25,6 @@ from fiol.training.task_inference import Label, UnclearTargetError
 ROW_ERRORS = (ValueError, TypeError, OverflowError, KeyError, RecursionError)
 #: Predictions lag at most this many seconds behind the journal, or ten times what a snapshot takes, if that is more.
 LAG_SECONDS, LAG_FACTOR = 0.1, 10.0
-#: Weights that are reported as having moved most.
-MOVED_SHOWN = 12
 
 
 class EncodedRows(NamedTuple):
