@@ -14,12 +14,16 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
+.PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-serving bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
 	$(BIN)/fiol demo build/demo --force
 	$(BIN)/fiol train build/demo/tickets.csv --target escalated -o build/demo/tickets.fiol --force
 	$(BIN)/fiol evaluate build/demo/tickets.fiol build/demo/later.csv --report build/demo/tickets.html --force
+
+demo-serve: $(VENV)/.serve  ## a server that learns from tickets whose labels come later; DEMO_SECONDS=30 ends it by itself
+	test -f build/demo/tickets.fiol || $(MAKE) demo
+	$(BIN)/python examples/serve_tickets.py build/demo $(if $(DEMO_SECONDS),--seconds $(DEMO_SECONDS))
 
 demo-steps: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
 	$(BIN)/python examples/who_survives.py
@@ -74,6 +78,10 @@ bench-ensembles: $(VENV)/.bench  ## what the default ensemble costs beside singl
 bench-files: $(VENV)/.bench  ## text to trained model beside Vowpal Wabbit, parsing beside others; DATA=folder adds public data sets
 	$(BIN)/python -m benchmarks.files --json build/files.json $(if $(DATA),--data "$(DATA)")
 
+bench-serving: $(VENV)/.bench  ## requests per second and latencies of fiol serve beside River and Vowpal Wabbit behind a thin loop
+	$(BIN)/python -m pip install -q -e ".[serve]"
+	$(BIN)/python -m benchmarks.serving --json build/serving.json
+
 bench-sensitivity: $(VENV)/.bench  ## everybody's loss against step size; DATA=folder of public data sets, else made-up rows
 	$(BIN)/python -m benchmarks.sensitivity --json build/sensitivity.json --plot build/sensitivity.svg $(if $(DATA),--data "$(DATA)")
 
@@ -98,6 +106,10 @@ $(VENV)/.base:
 
 $(VENV)/.demo: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install -q -e ".[files,plots]"
+	touch $@
+
+$(VENV)/.serve: $(VENV)/.demo
+	$(BIN)/python -m pip install -q -e ".[serve]"
 	touch $@
 
 $(VENV)/.reproduce: $(VENV)/.demo
