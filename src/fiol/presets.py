@@ -234,7 +234,7 @@ STACKED = (
     Normalized(0.3),
     Normalized(3.0),
 )
-#: The steps of the gate of `Stacked`. Sizes of 1 and 10, and dual averaging, are within 4 % (docs/benchmarks.md).
+#: The steps of the gate of `Stacked`.
 GATE = ScaleFree(AdaGrad(3.0))
 
 
@@ -249,8 +249,8 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble
     | `Normalized(0.03)`, `(0.3)`, `(3)` | streams that change; the short steps average noise |
 
     These were chosen from 24 candidates, all of which run in SIMD lanes, by adding and exchanging those that lowered
-    the loss of the stack most, over twelve data sets (docs/benchmarks.md has the numbers). Some are too long or too
-    short on their own, but improve the combination. The list is the same for all losses.
+    the loss of the stack most, over twelve data sets. Some are too long or too short on their own, but improve the
+    combination. The list is the same for all losses.
 
     Every member has the ridge of a penalty. Its l1 part belongs to a gate (see `Ensemble`): one `ImplicitFTRL` (for
     joint losses, whose exact steps do not support l1, one `FTRLProximal`) selects the features, and the seven learn

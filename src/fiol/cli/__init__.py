@@ -10,6 +10,7 @@ import click
 import fiol
 from fiol.cli.compare import compare
 from fiol.cli.convert import convert_data
+from fiol.cli.demo import demo
 from fiol.cli.evaluate import evaluate
 from fiol.cli.export import export_model, import_model
 from fiol.cli.info import info
@@ -28,7 +29,7 @@ COMMANDS = {
     "Models": (train_command, predict, evaluate, inspect_model, compare),
     "Serving": (serve, send, journal),
     "Other formats": (export_model, import_model, convert_data, vowpal_wabbit),
-    "This installation": (info, warmup),
+    "This installation": (demo, info, warmup),
     "The paper": (reproduce,),
 }
 

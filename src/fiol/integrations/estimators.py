@@ -83,14 +83,14 @@ FIT_DOCS = """
         With shuffled rows an ensemble ("auto", "stacked") ends with the mean of its linear models at eight moments,
         evenly over the last eighth of the last pass, or over the rows that were held back (see tol). With l1 a weight
         is 0 where it is 0 at the end. Learning continues from that mean, by the members nearest to the old ones whose
-        combination it is. Means of columns do not move either, and more columns are centered (docs/estimators.md).
+        combination it is. Means of columns do not move either, and more columns are centered.
     random_state : None (another order every time), an int, or a `numpy.random.RandomState`
         Seed of shuffling and holding out.
     warm_start : whether `fit` continues from the last one, with the statistics of step sizes as well if no parameter of
         the update has changed.
     table_encoding : how the columns of a frame with text, dates or missing values become features: a dict from columns
         to kinds ("number", "category", "words", "date", "skip", ...), a `fiol.TableEncoding`, or None, which infers it
-        from the frame of the first fit (docs/columns.md). `coef_` has a column for each of `coef_names_` then.
+        from the frame of the first fit (docs/guides/columns.md). `coef_` has a column for each of `coef_names_` then.
     record_every : keep an account of every round (`fiol.regret.Ledger`) in `ledgers_`, with a record after
         every `record_every` rounds.
     verbose : print a line per pass of `fit`; `partial_fit` prints nothing."""

@@ -18,8 +18,8 @@ from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS, EpochRun
 from fiol.models.one_vs_rest import OneVsRest
 
-#: So often, over this last part of a pass, `fit` looks at the weights that it takes the mean of (docs/benchmarks.md has
-#: what others gave: longer means lag behind where there is still much to learn).
+#: So often, over this last part of a pass, `fit` looks at the weights that it takes the mean of. Longer means lag
+#: behind where there is still much to learn.
 LOOKS_PER_TAIL, TAIL = 8, 0.125
 #: Fewer rows than that, held back, say nothing about how many passes to make.
 FEWEST_HELD_BACK = 10

@@ -127,6 +127,19 @@ class ModelCore:
         """Accept new classes from now on."""
         raise NotImplementedError
 
+    @property
+    def feature_count(self) -> int:
+        """The number of features that have weights."""
+        return self.space.features
+
+    def feature_names(self) -> list[str | int] | None:
+        """Return the names of the features that have weights; None if they are numbers."""
+        return self.space.names
+
+    def own_numbers(self) -> Any:
+        """Return the numbers, among features that have weights, of the features that rows come with."""
+        return np.arange(self.space.features)
+
     # --- rows -----------------------------------------------------------------------------------
 
     def transaction(self) -> Transaction:
@@ -144,6 +157,10 @@ class ModelCore:
     def share_features(self, other: ModelCore) -> None:
         """Take over the features of another model, before the first round."""
         self.space.share_features(other.space)
+
+    def moments(self, X: Any) -> tuple[Floats, Floats]:
+        """Return the mean and mean square of every feature in some rows."""
+        return moments_of(self.space.read_all(X), self.feature_count)
 
     def check_targets(self, y: Any, rows: int | None) -> Any:
         """Return checked targets, or labels for a model with classes; None is any number of rows."""
@@ -239,6 +256,14 @@ class ModelCore:
         precision = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
         why = f"the weights left the range of {precision}" if self.update.is_implicit() else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
+
+
+def moments_of(chunk: Chunk, features: int) -> tuple[Floats, Floats]:
+    """Return the mean and mean square of each of the first features in a chunk."""
+    known = chunk.indices < features
+    indices, data = chunk.indices[known], chunk.data[known]
+    mean, square = (np.bincount(indices, data**k, features) / max(chunk.rows, 1) for k in (1, 2))
+    return mean, square
 
 
 def copy_of(space: FeatureSpace) -> FeatureSpace:
