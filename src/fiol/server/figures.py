@@ -45,14 +45,13 @@ class Durations:
 
 
 class Figures:
-    """Requests by route and status, durations by route, requests of the last minutes, and the last errors."""
+    """Requests by route and status, durations by route, and the last errors."""
 
     def __init__(self) -> None:
         self.started = time.time()
         self.requests: dict[tuple[str, int], int] = {}
         self.durations: dict[str, Durations] = {}
         self.errors: deque[dict[str, Any]] = deque(maxlen=ERRORS_KEPT)
-        self.seconds: deque[list[float]] = deque(maxlen=300)  #: [second, requests, errors]
 
     def add(self, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -62,11 +61,6 @@ class Figures:
         if durations is None:
             durations = self.durations[route] = Durations()
         durations.add(seconds)
-        now = int(time.time())
-        if not self.seconds or self.seconds[-1][0] != now:
-            self.seconds.append([now, 0, 0])
-        self.seconds[-1][1] += 1
-        self.seconds[-1][2] += status >= 400
 
     def error(self, reason: str, route: str = "", status: int = 0) -> None:
         """Keep an error for the dashboard."""
@@ -79,8 +73,4 @@ class Figures:
             by_status = {str(status): n for (of, status), n in sorted(self.requests.items()) if of == route}
             quantiles = {f"p{str(100 * q).rstrip('0').rstrip('.')}": durations.quantile(q) for q in (0.5, 0.99, 0.999)}
             routes.append({"route": route, "requests": durations.count, "statuses": by_status, **quantiles})
-        return {
-            "routes": routes,
-            "seconds": [{"time": t, "requests": n, "errors": e} for t, n, e in self.seconds],
-            "errors": list(self.errors)[::-1],
-        }
+        return {"routes": routes, "errors": list(self.errors)[::-1]}

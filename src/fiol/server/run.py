@@ -67,11 +67,13 @@ def run_server(registry: Registry, listen: Listen, limits: Limits, started: Call
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind((listen.host, listen.port))
+    bound.listen(2048)  # clients that come before uvicorn has started wait
     config = uvicorn.Config(
         make_app(server),
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_certfile=listen.certificate,
         ssl_keyfile=listen.certificate_key,

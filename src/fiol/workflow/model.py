@@ -21,7 +21,6 @@ from fiol.learner.model import Model
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
-from fiol.public import load
 from fiol.readers.bad_lines import odd_cell_messages
 from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
@@ -316,6 +315,8 @@ def open_model(path: Path, **options: Any) -> Any:
 
     Options are those of `fiol.load`. ValueError if what the file says about its training is wrong.
     """
+    from fiol.public import load  # here: it knows all kinds of files, and training needs none of them
+
     found = as_trained(load(path, **options))
     try:
         check_checkpoint(found.meta)
