@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from fiol.cli.terminal import printable
-from fiol.reports.run_page import Speed
-from fiol.training.metrics import Line
+from fiol.training.metrics import Line, Speed
 from fiol.training.run import Advance
 
 #: Compiling that takes this many seconds is mentioned.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fiol.features.arrow_arrays import null_mask, numbers_of_arrow
 from fiol.features.cell_rules import cell_text, is_missing
 from fiol.features.column_values import BadValueError, ColumnValues
 from fiol.features.frames import as_list, match_columns
@@ -46,6 +47,8 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
         if given.get(name) is not None and given[name] not in names:
             raise ValueError(f"for the {name}, {no_column(given[name], names)}")
     told = TableEncoding.from_spec(given.get("coding"))
+    if told.complete:  # that of a model, which holds for files of every format
+        return {"coding": told, "pairs": tuple(given.get("pairs") or told.pairs)}
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     pairs = tuple(given.get("pairs") or told.pairs)
@@ -132,9 +135,9 @@ def missing_in(values: Any) -> Any:
     """Which of the values of an Arrow array, or of a list, are missing."""
     if isinstance(values, list):
         return np.array([is_missing(value) for value in values], bool)
-    return np.asarray(
-        values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) if hasattr(values, "type") else []
-    )
+    nulls, numbers = null_mask(values), numbers_of_arrow(values)
+    lacking = np.zeros(len(values), bool) if nulls is None else nulls
+    return lacking | np.isnan(numbers) if numbers is not None and numbers.dtype.kind == "f" else lacking
 
 
 def taken(values: Any, kept: Any, whole: bool) -> Any:

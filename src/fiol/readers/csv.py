@@ -150,7 +150,8 @@ class Csv(Format):
         skipped -= {getattr(reading, field) for field in ASIDE}
         lines = text.records(told).of_width(len(names), bad)
         types = CsvTypes(told["types"] or {}, told, coding_of(reading), aside_columns(reading))
-        return types.table(lines, names, [name for name in names if name not in skipped], bad)
+        wanted = [name for name in names if name not in skipped] or names[:1]  # for the number of rows
+        return types.table(lines, names, wanted, bad)
 
 
 def is_text(told: Any) -> bool:

@@ -169,8 +169,8 @@ def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clo
 def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clock, buffers, intercept_buffers, z):
     """Make one round; return the score before it, and the clock after it.
 
-    The numbers are those of docs/streams.md. `intercept` is the intercept's state, or empty. A score is a number, or,
-    where there are many, the array z.
+    The numbers are those of docs/explanations/streams.md. `intercept` is the intercept's state, or empty. A score is
+    a number, or, where there are many, the array z.
     """
     zero, one, has_intercept = borrowed(ZERO), borrowed(ONE), intercept.w.shape[0] > 0
     x = plan.layout.values(x, buffers)
