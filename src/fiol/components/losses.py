@@ -106,7 +106,7 @@ class Loss(Component):
     | `value_unit` | 1 if values count as they are, as those of margins do; 0, the default, if targets have units |
     | `is_probability` | whether exp(-phi) is the probability of the target |
     | `alias` | the name of the loss, with its defaults, in estimators and in other libraries |
-    | `lanes` | True if all methods are written for SIMD lanes, too: see docs/components.md |
+    | `lanes` | True if all methods are written for SIMD lanes, too: see docs/guides/components.md |
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
     `dual`, `guess`, `flow`, `conjugate_grad`, `flat_interval`, `dispersion`, `convexity`, `is_probability` or `alias`

@@ -22,6 +22,7 @@ from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
 from fiol.readers.bad_lines import odd_cell_messages
+from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task
 
@@ -194,6 +195,10 @@ class Trained(Model):
         p = self.core.predictions(scores.copy())
         return p if p.ndim == 2 else np.column_stack([1.0 - p, p])
 
+    def snapshot(self) -> TrainedSnapshot:
+        """Return a scorer with the state of this moment, which never changes, with labels and probabilities."""
+        return TrainedSnapshot(self.copy())
+
     # --- evaluation ---------------------------------------------------------------------------
 
     def evaluation(
@@ -230,6 +235,44 @@ class Trained(Model):
         write_evaluation_page(path, found, [os.fspath(name)], reader.skipped + missing, command)
 
 
+class TrainedSnapshot(Snapshot):
+    """A `Snapshot` of a `TrainedModel`, with its labels and the probability of each."""
+
+    __slots__ = ("labels",)
+    labels: list[Any] | None
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        object.__setattr__(self, "labels", model.labels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TrainedSnapshot, (self._model,)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the loss has probabilities of labels."""
+        return self._model.has_probabilities  # type: ignore[no-any-return]
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of every label, of shape (rows, labels), in the order of `labels`.
+
+        >>> import pandas as pd, fiol
+        >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
+        >>> snapshot = fiol.train(frame, target="sold").snapshot()
+        >>> snapshot.labels, snapshot.predict_proba([{"size": 9.0}]).round().tolist()
+        (['no', 'yes'], [[0.0, 1.0]])
+        """
+        return self._model.predict_proba(X)
+
+    def probabilities_of(self, scores: Any) -> Any:
+        """Return the probability of every label from scores."""
+        return self._model.probabilities_of(scores)
+
+    def numbers_of(self, scores: Any) -> Any:
+        """Return the numbers that a model without labels predicts from scores."""
+        return self._model.core.predictions(scores.copy())
+
+
 class TrainedModel(Trained, Learner):
     """A `Learner` with labels and with what is known about its data: returned by `fiol.train` and `fiol.load`.
 
@@ -261,9 +304,19 @@ def frame_file(frame: Any, target: str, y: Any = None) -> Any:
         table = table.append_column(target, arrow.array(values))
     file = io.BytesIO()
     with arrow_module("pyarrow.ipc").new_stream(file, table.schema) as writer:
-        writer.write_table(table)
+        writer.write_table(table, max_chunksize=rows_to_look_at(table))
     file.seek(0)
     return file
+
+
+def rows_to_look_at(table: Any) -> int:
+    """Return the number of rows of a batch that a reader sees as a whole when it infers the kinds of columns."""
+    from fiol.readers.sources import START_SIZE
+
+    rows = max(table.num_rows, 1)
+    while rows > 1 and table.slice(0, rows).nbytes > START_SIZE // 2:
+        rows = (rows + 1) // 2
+    return rows
 
 
 def open_model(path: Path, **options: Any) -> Any:
