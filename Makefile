@@ -10,11 +10,12 @@ OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}
 DOORS := tests/integrations tests/models tests/features tests/persistence/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
 # As root; others ask their administrator.
 INSTALL_POSTGRES := { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
+INSTALL_CHROMIUM := { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; }
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-serving bench-ensembles bench-spark docs clean
+.PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres test-browser check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-serving bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
 	$(BIN)/fiol demo build/demo --force
@@ -50,6 +51,10 @@ test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this
 test-postgres: $(VENV)/.test  ## exported SQL on a PostgreSQL server that the tests start; installs Debian's package if there is none
 	@test -n "$$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null)" || command -v initdb > /dev/null || $(INSTALL_POSTGRES)
 	FIOL_POSTGRES=1 $(BIN)/python -m pytest -q tests/exports -k postgresql
+
+test-browser: $(VENV)/.browser  ## the dashboard in Chromium; installs Debian's package if there is none
+	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || $(INSTALL_CHROMIUM)
+	FIOL_BROWSER=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/browser
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .
@@ -126,6 +131,10 @@ $(VENV)/.docs: $(VENV)/.test
 
 $(VENV)/.bench: $(VENV)/.reproduce
 	$(BIN)/python -m pip install -q --group bench
+	touch $@
+
+$(VENV)/.browser: $(VENV)/.test
+	$(BIN)/python -m pip install -q --group browser
 	touch $@
 
 $(VENV)/.check: $(VENV)/.test

@@ -110,14 +110,14 @@ class TestClient:
 
 
 @contextlib.contextmanager
-def client_of(folder, access=None, limits=None, **options):
+def client_of(folder, access=None, limits=None, port=0, **options):
     """A client of a server on a folder; the server is stopped in the end, and its models are saved."""
     registry = open_registry(folder, **options)
     server = Server(registry, access or Access(), limits)
     config = uvicorn.Config(make_app(server), log_level="error", access_log=False, timeout_graceful_shutdown=2)
     runner = uvicorn.Server(config)
     server.is_closing = lambda: runner.should_exit
-    with socket.create_server(("127.0.0.1", 0)) as bound:
+    with socket.create_server(("127.0.0.1", port)) as bound:
         thread = threading.Thread(target=runner.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         client = TestClient(bound.getsockname()[1], registry, server)
