@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
+.PHONY: demo demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres test-release check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-ensembles bench-spark docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
 	$(BIN)/fiol demo build/demo --force
@@ -46,6 +46,13 @@ test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this
 test-postgres: $(VENV)/.test  ## exported SQL on a PostgreSQL server that the tests start; installs Debian's package if there is none
 	@test -n "$$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null)" || command -v initdb > /dev/null || $(INSTALL_POSTGRES)
 	FIOL_POSTGRES=1 $(BIN)/python -m pytest -q tests/exports -k postgresql
+
+test-release: $(VENV)/.release  ## build wheel and sdist, check them, install them into empty environments of all Pythons at hand, and try them
+	rm -rf dist
+	$(BIN)/python -m build -q --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python tests/release/environments.py dist $(OPTIONS)
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .
@@ -106,6 +113,10 @@ $(VENV)/.reproduce: $(VENV)/.demo
 
 $(VENV)/.test: $(VENV)/.reproduce
 	$(BIN)/python -m pip install -q --group test
+	touch $@
+
+$(VENV)/.release: $(VENV)/.base pyproject.toml
+	$(BIN)/python -m pip install -q --group release
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.test
