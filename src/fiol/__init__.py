@@ -140,6 +140,7 @@ __all__ = [
     "Stacked",
     "Step",
     "StepSize",
+    "TableBasis",
     "TableEncoding",
     "TrainedModel",
     "Truncated",

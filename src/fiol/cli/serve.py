@@ -120,7 +120,7 @@ def serve(models: tuple[str, ...], **options: Any) -> None:
             served.warm_up()
         limits = Limits(int(o["max_body"]), o["max_rows"])
         run_server(registry, listen, limits, lambda address: say(f"listening on {address}"))
-    except (JournalError, ValueError, OSError) as error:
+    except (JournalError, ValueError, OSError, RuntimeError) as error:
         raise click.ClickException(error_line(error)) from error
 
 

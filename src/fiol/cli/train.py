@@ -31,6 +31,13 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     metavar="SIZE",
     help="A number, scale_free, adagrad, inverse_sqrt, single [default: auto].",
 )
+@learning(
+    "--features",
+    type=click.Choice(["linear", "additive", "pairwise", "auto"]),
+    default="linear",
+    show_default=True,
+    help="Columns as they are, with curves, or with curves and pairs of columns.",
+)
 @learning("--max-features", type=click.IntRange(1), help="Hold at most this many features with a weight other than 0.")
 @learning(
     "--class-weight",

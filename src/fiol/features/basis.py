@@ -16,7 +16,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import Chunk
-from fiol.features.column_roles import CATEGORY, NO_ROLE, NUMBER, Roles
+from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, NO_ROLE, Roles
 
 #: A category has this many bins for each of its values in the first rows, and this many more; at most so many in all.
 BINS_PER_VALUE, MORE_BINS, MOST_BINS = 2, 8, 256
@@ -24,7 +24,7 @@ BINS_PER_VALUE, MORE_BINS, MOST_BINS = 2, 8, 256
 NO_CODE = -1
 
 
-class Basis(NamedTuple):
+class ColumnBasis(NamedTuple):
     """Knots, bins and pairs of the columns of a table; all arrays. A slot is a column that has knots or bins."""
 
     known: Any  #: [1] the number of features when the knots were found
@@ -74,7 +74,7 @@ class Basis(NamedTuple):
         slot_of_column[roles.column[self.member]] = np.arange(len(self.member))
         return np.where(roles.role == NO_ROLE, -1, slot_of_column[roles.column])
 
-    def with_codes(self, roles: Roles, features: int) -> Basis:
+    def with_codes(self, roles: Roles, features: int) -> ColumnBasis:
         """Return the basis with bins for the values of categories among the first `features` features."""
         before = len(self.codes)
         if features <= before:
@@ -97,7 +97,7 @@ def values_of_columns(chunk: Chunk, roles: Roles) -> dict[int, tuple[bool, Float
     order = np.argsort(chunk.indices, kind="stable")
     starts = np.searchsorted(chunk.indices[order], np.arange(roles.size + 1))
     numeric = np.zeros(roles.size, bool)
-    numeric[roles.column[roles.role == NUMBER]] = True
+    numeric[roles.column[roles.role == IS_NUMBER]] = True
     found: dict[int, tuple[bool, Floats, Any]] = {}
     for i in np.flatnonzero(roles.role != NO_ROLE).tolist():
         some, column = order[starts[i] : starts[i + 1]], int(roles.column[i])
@@ -106,14 +106,14 @@ def values_of_columns(chunk: Chunk, roles: Roles) -> dict[int, tuple[bool, Float
         )
         if not number:
             values[rows[some]], there[rows[some]] = i, True
-        elif roles.role[i] == NUMBER:
+        elif roles.role[i] == IS_NUMBER:
             values[rows[some]] = chunk.data[some]
         else:
             there[rows[some]] = False
     return found
 
 
-def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> Basis:
+def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
     """Return knots, bins and pairs for the columns in some rows, whose features have these roles."""
     columns = values_of_columns(chunk, roles)
     slots, knots, different = list[tuple[int, int, int, int]](), list[Any](), list[int]()
@@ -135,15 +135,10 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> Basis:
     table = np.array(slots, np.int32).reshape(-1, 4)
     counts = np.array([len(own) for own in knots], np.int32)
     left, right = np.array(pairs, np.int32).reshape(-1, 2).T.copy()
-    found = Basis(
-        np.array([roles.size], np.int32),
-        *table.T.copy(),
-        counts,
-        np.concatenate([np.empty(0), *knots]),
-        left,
-        right,
-        np.empty(0, np.int32),
-    )
+    member, is_numeric, is_few, bin_counts = table.T.copy()
+    all_knots = np.concatenate([np.empty(0), *knots])
+    known, codes = np.array([roles.size], np.int32), np.empty(0, np.int32)
+    found = ColumnBasis(known, member, is_numeric, is_few, bin_counts, counts, all_knots, left, right, codes)
     return found.with_codes(roles, roles.size)
 
 
@@ -164,14 +159,14 @@ def chosen_pairs(options: TableBasis, bins: Sequence[int], different: Sequence[i
 class Expander:
     """Adds hats and cells to rows, by a basis and the roles of the features that are there."""
 
-    def __init__(self, basis: Basis, roles: Roles) -> None:
+    def __init__(self, basis: ColumnBasis, roles: Roles) -> None:
         self.basis, self.size, slots = basis, roles.size, basis.slots_of(roles)
         #: Numbers of features with hats, and with hats and cells; one more for features never seen.
         self.numbers = basis.numbers(roles.size + 1, 1), basis.numbers(roles.size + 1, 2)
         codes = np.full(roles.size, NO_CODE, np.int32)
         codes[: len(basis.codes)] = basis.codes[: roles.size]
         missing = basis.bins[slots] - 1 if len(basis.bins) else codes
-        role = np.where((slots < 0) | ((roles.role == CATEGORY) & (codes < 0)), NO_ROLE, roles.role).astype(np.int32)
+        role = np.where((slots < 0) | ((roles.role == IS_CATEGORY) & (codes < 0)), NO_ROLE, roles.role).astype(np.int32)
         self.features = role, slots.astype(np.int32), np.where(codes < 0, missing, codes).astype(np.int32)
         hats, cells, known = basis.hat_counts, basis.cell_counts, int(basis.known[0])
         curve = np.where(hats > 0, np.cumsum(hats) - hats, -1).astype(np.int32)

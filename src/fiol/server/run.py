@@ -80,7 +80,10 @@ def run_server(registry: Registry, listen: Listen, limits: Limits, started: Call
     )
     runner: Any = uvicorn.Server(config)
     server.is_closing = lambda: runner.should_exit
+    registry.writer.on_failure = lambda: setattr(runner, "should_exit", True)
     scheme = "http" if listen.certificate is None else "https"
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     started(f"{scheme}://{host}:{bound.getsockname()[1]}")
     runner.run(sockets=[bound])
+    if registry.writer.broken is not None:
+        raise RuntimeError(f"the server failed: {registry.writer.broken}")

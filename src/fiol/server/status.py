@@ -128,6 +128,7 @@ class StatusPage:
             "served_round": reader.rounds,
             "lag_rounds": served.model.rounds - reader.rounds,
             "features": reader.snapshot.n_features,
+            "unknown_keys": served.model.unknown_keys,
             "nonzeros": changes.nonzeros if changes else None,
             "moved": changes.moved if changes and details else [],
             "moved_seconds": changes.seconds if changes else None,

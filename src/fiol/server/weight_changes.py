@@ -29,7 +29,7 @@ class WeightChanges:
     """Compares the weights of one model with those of up to two minutes before.
 
     >>> import fiol
-    >>> model = fiol.Learner(fiol.FIOL("squared"), compiled=False)
+    >>> model = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     >>> changes = WeightChanges()
     >>> for label in (1.0, 5.0):
     ...     _ = model.learn_named({"size": 1.0}, label)

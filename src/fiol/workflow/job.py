@@ -335,6 +335,7 @@ def model_of_options(o: TrainOptions, loss: Any, encoding: Any) -> TrainedModel:
         "intercept": o.intercept,
         "average": o.average,
         "dtype": o.dtype,
+        "features": o.features,
     }
     try:
         algorithm = None if o.algorithm is None else algorithm_named(o.algorithm)

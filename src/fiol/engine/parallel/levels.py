@@ -11,7 +11,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.parallel.merge import merge_engines
-from fiol.features.basis import NO_CODE, Basis
+from fiol.features.basis import NO_CODE, ColumnBasis
 from fiol.features.chunk import Chunk
 
 
@@ -41,7 +41,7 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
     return new
 
 
-def check_same_basis(k: int, expected: Basis, found: Any) -> None:
+def check_same_basis(k: int, expected: ColumnBasis, found: Any) -> None:
     """Raise ValueError unless two bases have the same knots, bins and pairs."""
     for name in ("numeric", "few", "bins", "counts", "knots", "left", "right"):
         if not np.array_equal(getattr(expected, name), getattr(found, name)):

@@ -32,6 +32,12 @@ export class Panel {
     this.element.append(this.empty);
   }
 
+  /** Change the title, here and in the names that screen readers use, and the line under it. */
+  setTitle(title, about) {
+    setText(this.heading, title);
+    setText(this.about, about);
+  }
+
   /** Show why there is nothing to show; null if there is. */
   setEmpty(reason) {
     this.empty.hidden = reason === null;
@@ -55,21 +61,27 @@ export class ChartPanel extends Panel {
     this.legend = make("ul", { class: "legend" });
     this.host = make("div", { class: "chart", tabindex: "0", role: "img" });
     this.host.style.minHeight = `${height}px`;
-    this.table = new Table(`${options.title}: values`);
+    this.table = new Table("");
     const data = make("div", { class: "data visually-hidden", id: `data-${made}` }, this.table.element);
-    const toggle = make("button", { type: "button", class: "quiet small", text: "Table", "aria-expanded": "false" });
-    toggle.setAttribute("aria-controls", data.id);
-    toggle.setAttribute("aria-label", `Table of ${options.title}`);
-    toggle.addEventListener("click", () => {
+    this.toggle = make("button", { type: "button", class: "quiet small", text: "Table", "aria-expanded": "false" });
+    this.toggle.setAttribute("aria-controls", data.id);
+    this.toggle.addEventListener("click", () => {
       const hidden = data.classList.toggle("visually-hidden");
-      toggle.setAttribute("aria-expanded", String(!hidden));
+      this.toggle.setAttribute("aria-expanded", String(!hidden));
     });
-    this.tools.append(toggle);
+    this.tools.append(this.toggle);
+    this.setTitle(options.title, options.about);
     this.element.append(this.legend, this.host, data);
     this.host.addEventListener("keydown", (event) => this.#key(event));
     this.host.addEventListener("blur", () => this.#pointAt(null));
     new ResizeObserver(() => this.#fit()).observe(this.host);
     charts.add(this);
+  }
+
+  setTitle(title, about) {
+    super.setTitle(title, about);
+    setText(this.table.caption, `${title}: values`);
+    setAttribute(this.toggle, "aria-label", `Table of ${title}`);
   }
 
   /**
@@ -240,7 +252,7 @@ export class ChartPanel extends Panel {
     const now = this.lines
       .filter((line) => !line.group)
       .map((line) => `${line.name} ${this.y.format(lastOf(line.values))}`);
-    const marks = this.marks.length ? `; ${this.marks.length} marks of drift` : "";
+    const marks = this.marks.length ? `; marks of drift: ${this.marks.length}` : "";
     return `${this.heading.textContent}: ${now.join(", ")}${marks}. Arrow keys read values; a table follows.`;
   }
 

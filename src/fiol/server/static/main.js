@@ -4,12 +4,11 @@ import { redrawCharts } from "./chart.js";
 import { make, resize, setAttribute, setText } from "./dom.js";
 import * as format from "./format.js";
 import { facts, ModelPanels } from "./model_panels.js";
+import { addSample } from "./samples.js";
 import { Stream } from "./server.js";
 import { ServerPanels } from "./server_panels.js";
 import { themeSwitch } from "./theme.js";
 
-/** Samples that are kept: fifteen minutes, however long the page is open. */
-const SAMPLES_KEPT = 900;
 const STATES = { live: "Live", connecting: "Reconnecting", locked: "Needs a token" };
 
 /** Elements that are hidden while there is no model. */
@@ -38,17 +37,6 @@ const stream = new Stream({
     if (name === "locked") showAlert("This server needs a token.", { text: "Enter a token", act: () => stream.open(shownModel()) });
   },
 });
-
-/** Add a sample to columns, unless it is there already. */
-function addSample(columns, sample) {
-  if (!sample || columns.time?.at(-1) === sample.time) return;
-  const size = columns.time?.length ?? 0;
-  for (const [name, value] of Object.entries(sample)) {
-    columns[name] ??= Array(size).fill(null);
-    columns[name].push(value);
-    if (columns[name].length > SAMPLES_KEPT) columns[name].splice(0, columns[name].length - SAMPLES_KEPT);
-  }
-}
 
 /** Draw with the next frame; nothing while the page is hidden. */
 function draw() {

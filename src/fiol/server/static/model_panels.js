@@ -167,10 +167,8 @@ export class ModelPanels {
 
   #showLoss({ model, shadows }, windows, xs) {
     const { metrics } = model;
-    this.loss.heading.textContent = `Progressive ${model.loss.toLowerCase()}`;
-    this.loss.about.textContent = windows.width
-      ? `Every row is predicted before it is learned from. Means of ${format.count(windows.width)} rows.`
-      : "Every row is predicted before it is learned from.";
+    const means = windows.width ? ` Means of ${format.count(windows.width)} rows.` : "";
+    this.loss.setTitle(`Progressive ${model.loss.toLowerCase()}`, `Every row is predicted before it is learned from.${means}`);
     const lines = [
       ...windows.members.map((values, k) => ({
         name: `Member ${k + 1}`, values, color: "--faint", width: 1, group: "Members", guide: true,
@@ -236,14 +234,14 @@ export class ModelPanels {
   #showFeatures(model, windows, xs) {
     const share = model.features ? model.nonzeros / model.features : null;
     const nonzero = !model.nonzeros ? "" : `, ${format.count(model.nonzeros)} with a weight (${format.percent(share)})`;
-    this.unseen.about.textContent = `${format.count(model.features)} features seen${nonzero}. Share of values whose feature was new:`;
+    this.unseen.setTitle("Features", `${format.count(model.features)} features seen${nonzero}. Share of values whose feature was new:`);
     const lines = [{ name: "Unseen features", values: windows.unseen, color: "--violet", fill: "--violet-fill" }];
     this.unseen.show(xs, lines, { empty: "Appears with the first 100 rows." });
   }
 
   #showWeights(model) {
     const past = model.moved_seconds ? `in the last ${format.duration(Math.max(1, Math.round(model.moved_seconds)))}` : "lately";
-    this.weights.about.textContent = `Change of the weight ${past}, by feature.`;
+    this.weights.setTitle("Weights that moved most", `Change of the weight ${past}, by feature.`);
     const most = Math.max(...model.moved.map((one) => Math.abs(one.change ?? 0)), 0);
     const rows = model.moved.map((one) => [
       { text: one.name, class: "name", title: one.name },
