@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 import threading
+import time
 from typing import Any, NamedTuple
 
 import uvicorn
@@ -16,6 +17,8 @@ from fiol.server.registry import Registry
 from fiol.server.specification import empty_model
 from fiol.server.writer import ControlCommand, WriterOptions
 
+#: Seconds for which connections without requests are used again.
+KEPT_ALIVE = 2.0
 #: Two classes, by a number and a category.
 SPECIFICATION = {
     "loss": "log_loss",
@@ -65,6 +68,7 @@ class TestClient:
 
     def __init__(self, port, registry, server):
         self.port, self.registry, self.server = port, registry, server
+        self.used = 0.0
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
 
     def request(self, method, path, json_body=None, body=None, headers=()):
@@ -73,8 +77,11 @@ class TestClient:
         if json_body is not None:
             body = json.dumps(json_body)
             headers = {"content-type": "application/json", **headers}
+        if time.monotonic() - self.used > KEPT_ALIVE:
+            self.connection.close()  # the server may have closed it
         self.connection.request(method, path, body, headers)
         answer = self.connection.getresponse()
+        self.used = time.monotonic()
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
 
     def run_in_writer(self, run):
@@ -103,14 +110,14 @@ class TestClient:
 
 
 @contextlib.contextmanager
-def client_of(folder, access=None, limits=None, **options):
+def client_of(folder, access=None, limits=None, port=0, **options):
     """A client of a server on a folder; the server is stopped in the end, and its models are saved."""
     registry = open_registry(folder, **options)
     server = Server(registry, access or Access(), limits)
     config = uvicorn.Config(make_app(server), log_level="error", access_log=False, timeout_graceful_shutdown=2)
     runner = uvicorn.Server(config)
     server.is_closing = lambda: runner.should_exit
-    with socket.create_server(("127.0.0.1", 0)) as bound:
+    with socket.create_server(("127.0.0.1", port)) as bound:
         thread = threading.Thread(target=runner.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         client = TestClient(bound.getsockname()[1], registry, server)

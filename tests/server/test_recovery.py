@@ -182,3 +182,21 @@ def test_full_disk_refuses_rows_and_keeps_all_acknowledged_ones(tmp_path):
     assert registry.models["m"].model.rounds == int(done.stdout)
     assert_same(registry.models["m"].model, fed(tmp_path))
     registry.journal.close()
+
+
+def test_unexpected_error_stops_the_server_and_the_journal_has_all(tmp_path, monkeypatch):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 10)})
+        failed = []
+        client.registry.writer.on_failure = lambda: failed.append(True)
+        monkeypatch.setattr(ServedModel, "learn", lambda *args: 1 / 0)
+        assert learn(client, {"rows": rows(10, 20)}).status == 500
+        client.registry.writer.join(20)
+        assert failed == [True]
+        assert learn(client, {"rows": rows(10, 20)}).status == 503
+        assert client.get("/healthz").status == client.get("/readyz").status == 503
+        monkeypatch.undo()
+    registry = open_registry(tmp_path)
+    assert registry.models["m"].model.rounds == 20  # durable, though it was not acknowledged
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    registry.journal.close()

@@ -15,9 +15,11 @@ from fiol.cli.evaluate import evaluate
 from fiol.cli.export import export_model, import_model
 from fiol.cli.info import info
 from fiol.cli.inspect import inspect_model
+from fiol.cli.journal import journal
 from fiol.cli.predict import predict
 from fiol.cli.reproduce import reproduce
 from fiol.cli.sections import Sections
+from fiol.cli.send import send
 from fiol.cli.serve import serve
 from fiol.cli.train import train_command
 from fiol.cli.vw import vowpal_wabbit
@@ -25,7 +27,7 @@ from fiol.cli.warmup import warmup
 
 COMMANDS = {
     "Models": (train_command, predict, evaluate, inspect_model, compare),
-    "Serving": (serve,),
+    "Serving": (serve, send, journal),
     "Other formats": (export_model, import_model, convert_data, vowpal_wabbit),
     "This installation": (demo, info, warmup),
     "The paper": (reproduce,),

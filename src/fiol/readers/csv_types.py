@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fiol.features.arrow_arrays import numbers_of_arrow
 from fiol.features.cell_rules import is_marker, number_of_text
 from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of, comma_hint
 from fiol.features.frames import as_frame
@@ -124,8 +125,7 @@ class CsvTypes:
     def has_infinite(self, table: Any) -> bool:
         """Return whether pyarrow read a number that is not finite, such as inf."""
         numbers = (table.column(name) for name in table.column_names if self.types.get(name) == "number")
-        present = (column.drop_null() for column in numbers if column.null_count < len(column))
-        return any(not np.isfinite(values.to_numpy()).all() for values in present)
+        return any(not np.isfinite(numbers_of_arrow(column.drop_null())).all() for column in numbers)
 
     def table_by_cell(
         self, lines: CsvRecords, names: list[str], wanted: list[str], bad: BadLines

@@ -1,7 +1,8 @@
-"""Who may do what: bearer tokens with roles, origins of browsers, names of hosts, rate limits."""
+"""Who may do what: bearer tokens with roles, the dashboard's cookie, origins of browsers, names of hosts, rates."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import time
 from http.cookies import CookieError, SimpleCookie
@@ -10,7 +11,7 @@ from typing import Any, Literal
 from fiol.server.labels import RefusedError
 
 Role = Literal["read", "write"]
-COOKIE = "fiol_token"
+COOKIE = "fiol_session"
 #: Names of this machine that browsers may use while there are no tokens: others would be pages that guess addresses.
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 #: Clients whose rates are remembered.
@@ -36,6 +37,7 @@ class Access:
     ) -> None:
         self.tokens: list[tuple[bytes, Role]] = [(token.encode(), "write") for token in write_tokens]
         self.tokens += [(token.encode(), "read") for token in read_tokens]
+        self.cookies = [session_cookie(token).encode() for token, _ in self.tokens]
         self.rate, self.hosts = rate, hosts
         self.buckets: dict[str, tuple[float, float]] = {}
 
@@ -63,8 +65,10 @@ class Access:
         """Raise RefusedError unless the token of a request has a role."""
         if not self.tokens:
             return
-        token = token_in(headers)
+        token, cookie = token_in(headers), cookie_in(headers)
         role = None if token is None else self.role_of(token)
+        if token is None and cookie is not None and any(hmac.compare_digest(one, cookie) for one in self.cookies):
+            role = "read"
         if role is None:
             raise RefusedError("a bearer token is needed", status=401)
         if needs == "write" and role != "write":
@@ -84,20 +88,37 @@ class Access:
 
 
 def token_in(headers: dict[bytes, bytes]) -> bytes | None:
-    """Return the token of a request: a bearer token, or the cookie of the dashboard.
+    """Return the bearer token of a request.
 
-    >>> token_in({b"authorization": b"Bearer abc"}), token_in({b"cookie": b"a=b; fiol_token=xyz"}), token_in({})
-    (b'abc', b'xyz', None)
+    >>> token_in({b"authorization": b"Bearer abc"}), token_in({b"authorization": b"Basic abc"}), token_in({})
+    (b'abc', None, None)
     """
-    given = headers.get(b"authorization")
-    if given is not None:
-        kind, _, token = given.partition(b" ")
-        return token.strip() if kind.lower() == b"bearer" else None
+    kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+    return token.strip() if kind.lower() == b"bearer" else None
+
+
+def cookie_in(headers: dict[bytes, bytes]) -> bytes | None:
+    """Return the dashboard's cookie of a request.
+
+    >>> cookie_in({b"cookie": b"a=b; fiol_session=xyz"}), cookie_in({})
+    (b'xyz', None)
+    """
     try:
         cookie: Any = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
     except CookieError:
         return None
     return None if cookie is None else cookie.value.encode("latin-1", "replace")
+
+
+def session_cookie(token: bytes) -> str:
+    """Return the value of the dashboard's cookie: it proves the token without containing it, and may only read.
+
+    The browser's EventSource sends cookies but no tokens. Browsers also send cookies to other ports of the same host.
+
+    >>> session_cookie(b"a token") == session_cookie(b"a token") != session_cookie(b"another token")
+    True
+    """
+    return hmac.new(token, b"fiol dashboard, read", hashlib.sha256).hexdigest()
 
 
 def host_of(given: bytes) -> str:

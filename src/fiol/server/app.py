@@ -23,9 +23,10 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from fiol.server.access import COOKIE, Access, Role
+from fiol.server.access import COOKIE, Access, Role, session_cookie
 from fiol.server.bodies import JSON, NDJSON, content_kind, decoded, read_body, rows_to_learn, rows_to_predict
 from fiol.server.figures import Figures
+from fiol.server.history import SAMPLE_SECONDS
 from fiol.server.labels import RefusedError
 from fiol.server.messages import (
     AddModel,
@@ -53,12 +54,17 @@ from fiol.server.writer import ControlCommand, LearnCommand, PredictCommand
 THREAD_ROWS = 200
 #: Seconds between two events of a stream.
 EVENT_SECONDS = 1.0
+#: Files of the dashboard.
+STATIC: Any = resources.files("fiol.server") / "static"
 #: Headers of every answer.
 HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
     "referrer-policy": "no-referrer",
-    "content-security-policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    ),
 }
 
 decode_add = decoder_of(AddModel)
@@ -98,17 +104,40 @@ def make_app(server: Server) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         server.writer.start()
+        sampling = asyncio.create_task(sample_figures(server))
         try:
             yield
         finally:
+            sampling.cancel()
             await run_in_threadpool(server.writer.stop)
 
     routes = [
         Route(path, endpoint(server, path, handler, needs), methods=[method]) for path, method, handler, needs in ROUTES
     ]
-    static = os.fspath(resources.files("fiol.server") / "static")  # type: ignore[call-overload]
-    routes.append(Mount("/static", StaticFiles(directory=static)))  # type: ignore[arg-type]
+    routes.append(Mount("/static", PageFiles(directory=os.fspath(STATIC))))  # type: ignore[arg-type]
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: http_error})  # type: ignore[dict-item]
+
+
+async def sample_figures(server: Server) -> None:
+    """Sample the figures that the dashboard draws, once a second."""
+    while True:
+        try:
+            if server.status.compare_due:
+                await run_in_threadpool(server.status.compare_weights)
+            server.status.sample()
+        except Exception as error:  # figures are missing, the server goes on
+            server.figures.error(f"{type(error).__name__}: {error}", "figures", 500)
+        await asyncio.sleep(SAMPLE_SECONDS)
+
+
+class PageFiles(StaticFiles):
+    """Files of the dashboard; browsers ask whether they have changed."""
+
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        """Return a file with the headers of every answer."""
+        response = super().file_response(*args, **options)
+        response.headers.update({**HEADERS, "cache-control": "no-cache"})
+        return response
 
 
 def endpoint(
@@ -127,6 +156,8 @@ def endpoint(
             response = refusal(error)
             if error.status >= 500:
                 server.figures.error(error.reason, path, error.status)
+            else:
+                server.figures.refuse(path, error.status, error.column)
         except ClientDisconnect:
             response = Response(status_code=400)
         except Exception as error:  # a defect of the server: the client learns nothing about its inside
@@ -361,18 +392,20 @@ async def describe(_: Server, __: Request) -> Response:
     return json_response(openapi())
 
 
-async def status(server: Server, _: Request) -> Response:
-    """Return everything that the dashboard shows."""
-    return json_response(server.status.json())
+async def status(server: Server, request: Request) -> Response:
+    """Return everything that the dashboard shows, with the details of one model."""
+    return json_response(server.status.json(request.query_params.get("model")))
 
 
-async def events(server: Server, _: Request) -> Response:
-    """Send the status every second, for the browser's EventSource."""
+async def events(server: Server, request: Request) -> Response:
+    """Send the figures of the last minutes, and then the status every second, for the browser's EventSource."""
+    shown = request.query_params.get("model")
 
     async def stream() -> AsyncIterator[bytes]:
         yield b"retry: 2000\n\n"
+        yield b"event: history\ndata: " + server.status.history_json(shown) + b"\n\n"
         while not server.is_closing():
-            yield b"event: status\ndata: " + server.status.json() + b"\n\n"
+            yield b"event: status\ndata: " + server.status.json(shown) + b"\n\n"
             for _ in range(10):
                 if server.is_closing():
                     return
@@ -382,26 +415,26 @@ async def events(server: Server, _: Request) -> Response:
 
 
 async def open_session(server: Server, request: Request) -> Response:
-    """Set the cookie of the dashboard from a token."""
+    """Set the cookie of the dashboard, which may read, from a token."""
     given = await json_body(server, request, decode_session)
-    headers = {**dict(request.scope["headers"]), b"authorization": b"Bearer " + given.token.encode()}
+    token = given.token.encode()
+    headers = {**dict(request.scope["headers"]), b"authorization": b"Bearer " + token}
     server.access.check(headers, request.client.host if request.client else "", "read")
-    role = server.access.role_of(given.token.encode()) or "write"
-    response = json_response({"role": role})
+    response = json_response({"role": server.access.role_of(token) or "write"})
     secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, given.token, httponly=True, samesite="strict", secure=secure, path="/")
+    response.set_cookie(COOKIE, session_cookie(token), httponly=True, samesite="strict", secure=secure, path="/")
     return response
 
 
 async def page(_: Server, __: Request) -> Response:
     """Return the dashboard."""
-    path = resources.files("fiol.server") / "static" / "index.html"
-    if not path.is_file():
-        raise RefusedError("the dashboard is not installed", status=404)
-    return Response(path.read_bytes(), media_type="text/html")
+    return Response(STATIC.joinpath("index.html").read_bytes(), media_type="text/html")
 
 
+#: Path, method, handler, and the role that it needs; the busiest first, since paths are tried in this order.
 ROUTES: list[tuple[str, str, Handler, Role | None]] = [
+    ("/models/{name}/predict", "POST", predict, "read"),
+    ("/models/{name}/learn", "POST", learn, "write"),
     ("/", "GET", page, None),
     ("/healthz", "GET", healthz, None),
     ("/readyz", "GET", readyz, None),
@@ -415,8 +448,6 @@ ROUTES: list[tuple[str, str, Handler, Role | None]] = [
     ("/models/{name}", "PUT", add_model, "write"),
     ("/models/{name}", "DELETE", remove_model, "write"),
     ("/models/{name}/rules", "PUT", set_rules, "write"),
-    ("/models/{name}/predict", "POST", predict, "read"),
-    ("/models/{name}/learn", "POST", learn, "write"),
     ("/models/{name}/file", "GET", download, "read"),
     ("/models/{name}/file", "PUT", upload, "write"),
     ("/models/{name}/snapshots", "GET", list_snapshots, "read"),

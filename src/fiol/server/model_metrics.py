@@ -12,6 +12,7 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.components.row import Floats
 from fiol.models.one_vs_rest import OneVsRest
+from fiol.summary import brief_member
 from fiol.training.evaluation import RANGES
 from fiol.training.metrics import TargetTable, finite_or_none
 
@@ -138,10 +139,14 @@ class ProgressiveMetrics:
         return [(total - old) / rows * self.open["mass"] for total, old in zip(totals, before, strict=True)]
 
     def note_labels(self, outcomes: dict[str, int], delays: Any = ()) -> None:
-        """Count labels by outcome, and store the seconds from prediction to label."""
-        for outcome, count in outcomes.items():
+        """Count labels by outcome, and store the seconds from prediction to label.
+
+        Labels that met their prediction are counted as "labeled", too. Default labels of expired predictions are not.
+        """
+        met = [] if "expired" in outcomes else [delay for delay in delays or () if delay is not None]
+        for outcome, count in (*outcomes.items(), *([("labeled", len(met))] if met else ())):
             self.labels[outcome] = self.labels.get(outcome, 0) + count
-        self.delays.extend(delay for delay in delays or () if delay is not None)
+        self.delays.extend(met)
 
     def restart_members(self, model: Any) -> None:
         """Measure the losses of members from now on, after the model was replaced."""
@@ -170,7 +175,7 @@ class ProgressiveMetrics:
             "prediction": ratio(self.prediction, self.mass),
             "label": ratio(self.label, self.mass),
             "calibration": calibration_rows(self.calibration),
-            "windows": [window_status(window) for window in self.windows],
+            "windows": window_columns(self.windows),
             "label_flow": {"outcomes": dict(self.labels), "delay_p50": p50, "delay_p99": p99},
             "drift": list(self.drift.marks),
         }
@@ -230,7 +235,7 @@ def members_status(model: Any) -> list[dict[str, Any]]:
     members = getattr(model, "members", None) or ()
     return [
         {
-            "update": member.update.brief(),
+            "update": brief_member(member.update),
             "weight": finite_or_none(float(member.weight)),
             "loss": finite_or_none(float(member.loss)),
         }
@@ -238,18 +243,34 @@ def members_status(model: Any) -> list[dict[str, Any]]:
     ]
 
 
-def window_status(window: list[float]) -> dict[str, Any]:
-    """Return the means of a window."""
-    sums = dict(zip(SUMS, window, strict=False))
+def window_columns(windows: list[list[float]]) -> dict[str, Any]:
+    """Return the means of windows as columns, with as many digits as a chart needs.
+
+    >>> found = window_columns([[100, 50.0, 20.0, 30.0, 10.0, 12.0, 3, 300, 1e9, 25.0]])
+    >>> found["rows"], found["loss"], found["unseen"], found["members"]
+    ([100], [0.4], [0.01], [[0.5]])
+    """
+    table = [dict(zip(SUMS, window, strict=False)) for window in windows]
+    members = max((len(window) for window in windows), default=len(SUMS)) - len(SUMS)
+    means = {
+        name: [digits(ratio(sums[total], sums[mass])) for sums in table]
+        for name, total, mass in (
+            ("loss", "loss", "mass"),
+            ("constant_loss", "constant", "mass"),
+            ("prediction", "prediction", "mass"),
+            ("label", "label", "mass"),
+            ("unseen", "new", "entries"),
+        )
+    }
     return {
-        "rows": int(sums["rows"]),
-        "time": sums["time"],
-        "loss": ratio(sums["loss"], sums["mass"]),
-        "constant_loss": ratio(sums["constant"], sums["mass"]),
-        "members": [ratio(total, sums["mass"]) for total in window[len(SUMS) :]],
-        "prediction": ratio(sums["prediction"], sums["mass"]),
-        "label": ratio(sums["label"], sums["mass"]),
-        "unseen": ratio(sums["new"], sums["entries"]),
+        "rows": [int(sums["rows"]) for sums in table],
+        "mass": [digits(sums["mass"]) for sums in table],
+        "time": [round(sums["time"], 1) for sums in table],
+        **means,
+        "members": [
+            [digits(ratio(window[k], window[SUMS.index("mass")])) if k < len(window) else None for window in windows]
+            for k in range(len(SUMS), len(SUMS) + members)
+        ],
     }
 
 
@@ -279,6 +300,15 @@ def merged(windows: list[list[float]]) -> list[float]:
     if size >= len(SUMS):
         found[SUMS.index("time")] = max(window[SUMS.index("time")] for window in windows)
     return found
+
+
+def digits(value: float | None) -> float | None:
+    """Return a number with six digits, which is more than a chart shows.
+
+    >>> digits(0.123456789), digits(1234567.0), digits(None)
+    (0.123457, 1234570.0, None)
+    """
+    return None if value is None else float(f"{value:.6g}")
 
 
 def ratio(total: float, mass: float) -> float | None:

@@ -6,15 +6,14 @@ from typing import Any
 
 from fiol.persistence.component_json import to_json
 from fiol.server.served_model import ServedModel
-from fiol.server.status import weights_by_name
+from fiol.server.weight_changes import weights_by_name
 from fiol.training.metrics import finite_or_none
 
 
 def model_page(served: ServedModel, most: int) -> dict[str, Any]:
     """Return the description of a model, with the `most` largest weights and importances."""
     reader, model = served.reader, served.model
-    weights = weights_by_name(reader.snapshot)
-    largest = sorted(weights, key=lambda name: abs(weights[name]), reverse=True)[:most]
+    weights = weights_by_name(reader.snapshot, most)
     try:
         importances = model.importances(most)
     except (TypeError, ValueError):  # a model that is not linear, or of hashed features
@@ -33,7 +32,7 @@ def model_page(served: ServedModel, most: int) -> dict[str, Any]:
         "recipe": to_json(model.update),
         "features": reader.snapshot.n_features,
         "intercept": numbers(reader.snapshot.intercept),
-        "weights": [{"name": str(name), "weight": finite_or_none(weights[name])} for name in largest],
+        "weights": [{"name": str(name), "weight": finite_or_none(weight)} for name, weight in weights.items()],
         "importances": [{"name": str(name), "importance": finite_or_none(float(x))} for name, x in importances.items()],
         "rules": served.rules,
     }

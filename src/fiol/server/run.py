@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -67,18 +69,26 @@ def run_server(registry: Registry, listen: Listen, limits: Limits, started: Call
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.bind((listen.host, listen.port))
+    bound.listen(2048)  # clients that come before uvicorn has started wait
     config = uvicorn.Config(
         make_app(server),
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         ssl_certfile=listen.certificate,
         ssl_keyfile=listen.certificate_key,
     )
     runner: Any = uvicorn.Server(config)
     server.is_closing = lambda: runner.should_exit
+    registry.writer.on_failure = lambda: setattr(runner, "should_exit", True)
     scheme = "http" if listen.certificate is None else "https"
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     started(f"{scheme}://{host}:{bound.getsockname()[1]}")
+    if threading.current_thread() is threading.main_thread():  # uvicorn raises signals again after its end
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: setattr(runner, "should_exit", True))
     runner.run(sockets=[bound])
+    if registry.writer.broken is not None:
+        raise RuntimeError(f"the server failed: {registry.writer.broken}")

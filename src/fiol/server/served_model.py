@@ -25,8 +25,6 @@ from fiol.training.task_inference import Label, UnclearTargetError
 ROW_ERRORS = (ValueError, TypeError, OverflowError, KeyError, RecursionError)
 #: Predictions lag at most this many seconds behind the journal, or ten times what a snapshot takes, if that is more.
 LAG_SECONDS, LAG_FACTOR = 0.1, 10.0
-#: Weights that are reported as having moved most.
-MOVED_SHOWN = 12
 
 
 class EncodedRows(NamedTuple):
@@ -178,17 +176,18 @@ class ServedModel:
             raise RefusedError(str(error), None, "label") from None
         return y
 
-    def learn(self, rows: EncodedRows, record: LearnRecord, position: int) -> None:
-        """Learn from the rows of one or more records, the last of which is at `position`.
+    def learn(self, rows: EncodedRows, record: LearnRecord, position: int) -> Floats:
+        """Learn from the rows of one or more records, the last of which is at `position`; return scores from before.
 
         Raises ROW_ERRORS, and has learned nothing, if the model does not accept them.
         """
         model, before = self.model, self.model.n_features
-        scores = model.learn(rows.X, rows.y, rows.weights)
+        scores: Floats = model.learn(rows.X, rows.y, rows.weights)
         self.position = position
         y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
         scores = as_served(scores, record.served) if record.served else scores
         self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
+        return scores
 
     def replace(self, model: Any, position: int) -> None:
         """Continue with another model; metrics go on."""

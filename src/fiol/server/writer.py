@@ -126,6 +126,10 @@ class Writer(threading.Thread):
         self.saver = ThreadPoolExecutor(1, thread_name_prefix="fiol-snapshots")
         self.saved: dict[str, tuple[int, float]] = {name: (one.position, time.time()) for name, one in models.items()}
         self.next_tick = 0.0
+        self.group: list[Command] | None = None  #: the requests that are processed
+        self.broken: str | None = None  #: why the thread ended
+        #: Called when the thread ends because of an error.
+        self.on_failure: Callable[[], None] = lambda: None
         self._counts: list[tuple[ServedModel, dict[str, int]]] = []  #: label flow of the open transaction
 
     # --- requests -----------------------------------------------------------------------------
@@ -154,18 +158,43 @@ class Writer(threading.Thread):
     # --- the thread ---------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Process groups of requests until `stop`."""
+        """Process groups of requests until `stop`, then save all models.
+
+        After an unexpected error models may lack rows that are in the journal: nothing is saved, everything that waits
+        is refused, and the server ends. Its next start learns these rows from the journal.
+        """
+        try:
+            self._process_groups()
+            self.saver.shutdown(wait=True)
+            for served in self.models.values():
+                self._save_snapshot(served)
+        except BaseException as error:
+            self.broken = f"{type(error).__name__}: {error}"
+            self.say(f"the writer failed: {self.broken}")
+            self._refuse_all()
+            self.on_failure()
+        finally:
+            self.saver.shutdown(wait=True)
+            self.journal.close()
+
+    def _process_groups(self) -> None:
         while True:
-            group = self._next_group()
-            if group is None:
+            self.group = self._next_group()
+            if self.group is None:
                 break
-            if group:
-                self._process(group)
+            if self.group:
+                self._process(self.group)
             self._keep_up()
-        self.saver.shutdown(wait=True)
-        for served in self.models.values():
-            self._save_snapshot(served)
-        self.journal.close()
+
+    def _refuse_all(self) -> None:
+        """Refuse all requests that wait, and all that come."""
+        with self.changed:
+            self.stopping = True
+            left = [*(self.group or []), *self.waiting]
+            self.waiting.clear()
+        for command in left:
+            command.error = command.error or RefusedError("the server failed", status=500)
+        self._answer(left)
 
     def _next_group(self) -> list[Command] | None:
         """Return the requests that wait, in order; none after a while; None at the end."""
