@@ -220,10 +220,11 @@ def batch_losses(found: Table) -> dict[str, float]:
 
     numbers = found.classes == 0
     boosting: Any = HistGradientBoostingRegressor if numbers else HistGradientBoostingClassifier
+    ours: Any = FIOLRegressor if numbers else FIOLClassifier
     models: dict[str, Callable[[], Any]] = {
         "boosting": boosting,
-        "our fit, linear": lambda: (FIOLRegressor if numbers else FIOLClassifier)(random_state=0),
-        "our fit, auto": lambda: (FIOLRegressor if numbers else FIOLClassifier)(features="auto", random_state=0),
+        "our fit, linear": lambda: ours(random_state=0),
+        "our fit, auto": lambda: ours(features="auto", random_state=0),
     }
     try:
         from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
