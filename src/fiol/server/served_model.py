@@ -17,7 +17,7 @@ from fiol.features.column_values import BadValueError
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.server.labels import RefusedError
 from fiol.server.messages import Features, LabelRules, LearnRecord, RowPrediction
-from fiol.server.model_metrics import ProgressiveMetrics
+from fiol.server.model_metrics import ProgressiveMetrics, adwin
 from fiol.training.metrics import finite_or_none
 from fiol.training.task_inference import Label, UnclearTargetError
 
@@ -130,6 +130,7 @@ class ServedModel:
         for rows in (1, 2):
             with contextlib.suppress(*ROW_ERRORS):
                 self.reader.predict([{}] * rows)
+        adwin()  # importing River takes a second
         model = self.model.copy()
         with contextlib.suppress(*ROW_ERRORS):
             labels: list[Any] = model.labels or [0.0]
