@@ -98,6 +98,7 @@ class ServedModel:
         self.position = int(stored.get("position", 0))
         self.metrics = ProgressiveMetrics(stored.get("metrics"))
         self.task = model.task
+        self.metrics_error: str | None = None  #: why rows are missing from the metrics
         self.errors = 0  #: of a shadow: records that it did not accept
         self.source = ""
         self.snapshot_seconds, self.refreshed = 0.0, 0.0
@@ -185,9 +186,12 @@ class ServedModel:
         model, before = self.model, self.model.n_features
         scores: Floats = model.learn(rows.X, rows.y, rows.weights)
         self.position = position
-        y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
-        scores = as_served(scores, record.served) if record.served else scores
-        self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
+        try:
+            y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
+            scores = as_served(scores, record.served) if record.served else scores
+            self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
+        except Exception as error:  # the rows are learned: figures must not stop the server
+            self.metrics_error = f"{type(error).__name__}: {error}"
         return scores
 
     def replace(self, model: Any, position: int) -> None:
