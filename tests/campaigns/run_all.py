@@ -1,7 +1,7 @@
 """All campaigns one after the other, with their figures as JSON: python tests/campaigns/run_all.py [--full] [--json FILE]
 
-In short a campaign takes up to a few minutes. `--full` runs each with its own default, which takes hours, and adds seeded
-faults (`mutants.py`). Spark's campaign (`stream_kills.py`) runs by itself. Figures are the last lines of each campaign.
+In short a campaign takes up to a few minutes. `--full` runs each with its own default, which takes hours, and adds
+seeded faults (`mutants.py`). Spark's campaign (`stream_kills.py`) runs by itself. Figures are the last lines of each.
 """
 
 from __future__ import annotations
