@@ -127,12 +127,9 @@ class Problem(Component):
         """
         excess, moved = np.empty(row.x.shape[0]), np.empty(row.x.shape[0])
         base, own, turns = beta, 0.0, 0
-        delta, spread = 0.0, inf
-        low, high = 0.0, 0.0
-        under, over = 0.0, 0.0
-        below, above = 0.0, 0.0
-        far, begins = True, True
-        done, halve = False, True
+        delta = low = high = under = over = below = above = 0.0
+        far = begins = halve = True
+        done, spread = False, inf
         while True:
             if far:  # the excess is that of base, which decides on which side of 0 weights are; own is the intercept
                 self.geometry.path_excess(self.regularizer, row, beta, excess)

@@ -24,7 +24,7 @@ def learn_records(
     A record that the model does not accept is skipped as a whole. `rows` are the encoded rows of all records, if they
     are at hand.
     """
-    together, last = joined([record for _, record in records]), records[-1][0]
+    together, last = joined_records([record for _, record in records]), records[-1][0]
     try:
         known = served.encode(together.features, together.labels, together.weights) if rows is None else rows
         served.learn(known, together, last)
@@ -37,7 +37,7 @@ def learn_records(
     return [refused for one in records for refused in learn_records(served, [one])]
 
 
-def joined(records: Sequence[LearnRecord]) -> LearnRecord:
+def joined_records(records: Sequence[LearnRecord]) -> LearnRecord:
     """Return the rows of several records as one."""
     if len(records) == 1:
         return records[0]
