@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-Row = Mapping[str, Any]
+FeatureRow = Mapping[str, Any]
 #: Statuses after which the same request is sent again.
 TRY_AGAIN = (429, 502, 503, 504, 507)
 #: The longest pause between two attempts, in seconds.
@@ -89,7 +89,11 @@ class Client:
     # --- rows ---------------------------------------------------------------------------------
 
     def predict(
-        self, model: str, rows: Row | Sequence[Row], ids: str | Sequence[str] | None = None, uncertainty: bool = False
+        self,
+        model: str,
+        rows: FeatureRow | Sequence[FeatureRow],
+        ids: str | Sequence[str] | None = None,
+        uncertainty: bool = False,
     ) -> Any:
         """Return the prediction for a row, or a list of them for rows.
 
@@ -110,7 +114,7 @@ class Client:
     def learn(
         self,
         model: str,
-        rows: Row | Sequence[Row],
+        rows: FeatureRow | Sequence[FeatureRow],
         labels: Any,
         ids: str | Sequence[str] | None = None,
         weights: Any = None,

@@ -1,13 +1,16 @@
 """Models that are added, replaced, promoted, rolled back and removed while the server runs."""
 
+import json
 import time
 
+import msgspec
 import pytest
 from campaigns.server_kills import assert_same
 from server.serving import SPECIFICATION, client_of, learn, open_registry, predict, row, rows
 
 import fiol
 from fiol.server.labels import RefusedError
+from fiol.server.messages import LabelRules
 from fiol.server.specification import empty_model
 
 
@@ -204,3 +207,15 @@ def test_compaction_keeps_what_snapshots_need(tmp_path):
         kill = client.registry.writer.snapshots
         kill.save = lambda name, model: None
     assert_same(reopened(tmp_path)["m"].model, before)
+
+
+def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps(SPECIFICATION))
+    registry = open_registry(tmp_path / "j", models=())
+    assert registry.add_file("m", str(tmp_path / "m.json"), {"early": "drop"}).startswith("added from")
+    registry.set_rules("m", msgspec.structs.replace(registry.models["m"].rules, default="no"))
+    registry.close()
+    registry = open_registry(tmp_path / "j", models=())
+    assert registry.add_file("m", "anything", {"late": "refuse"}) == "continues from the journal"
+    assert registry.models["m"].rules == LabelRules(early="drop", late="refuse", default="no")
+    registry.close()

@@ -54,10 +54,10 @@ def journal() -> None:
 def list_journal(folder: str, as_json: bool, signals: Any) -> None:
     """Print models, records, rows and snapshots."""
     from fiol.server.journal import Journal
-    from fiol.server.journal_tools import summary
+    from fiol.server.journal_tools import journal_summary
 
     found = Journal(folder, read_only=True)
-    models = summary(found)
+    models = journal_summary(found)
     found.close()
     if as_json:
         click.echo(json_text(models))
@@ -75,12 +75,12 @@ def list_journal(folder: str, as_json: bool, signals: Any) -> None:
 def verify_journal(folder: str, signals: Any) -> None:
     """Check the journal's file, the checksum of every record, and all snapshots; exit code 1 if one is damaged."""
     from fiol.server.journal import Journal
-    from fiol.server.journal_tools import summary
+    from fiol.server.journal_tools import journal_summary
     from fiol.server.snapshots import SnapshotStore
 
     found = Journal(folder, read_only=True)
     problems, store = list(found.damaged()), SnapshotStore(folder)
-    models = summary(found)
+    models = journal_summary(found)
     found.close()
     for one in models:
         for snapshot in store.list(one["model"]):

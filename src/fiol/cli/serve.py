@@ -75,10 +75,16 @@ def parsed(kind: Any, value: Any, units: dict[str, Any], param: Any, ctx: Any) -
 @click.option("--keep-snapshots", type=click.IntRange(2), default=5, show_default=True, help="Of each model.")
 @click.option("--keep-records", type=Duration(), default="30d", show_default=True, help="Age of the journal's records.")
 @click.option("--max-journal", type=Size(), help="Size above which records before the oldest snapshot are removed.")
-@click.option("--early", type=click.Choice(["hold", "drop", "refuse"]), default="hold", show_default=True)
-@click.option("--late", type=click.Choice(["drop", "learn", "refuse"]), default="drop", show_default=True)
-@click.option("--conflict", type=click.Choice(["keep", "learn", "refuse"]), default="keep", show_default=True)
-@click.option("--horizon", type=Duration(), default="7d", show_default=True, help="Predictions without a label expire.")
+@click.option(
+    "--early", type=click.Choice(["hold", "drop", "refuse"]), help="Labels before their prediction. Default: hold."
+)
+@click.option(
+    "--late", type=click.Choice(["drop", "learn", "refuse"]), help="Labels of expired predictions. Default: drop."
+)
+@click.option(
+    "--conflict", type=click.Choice(["keep", "learn", "refuse"]), help="Second labels that differ. Default: keep."
+)
+@click.option("--horizon", type=Duration(), help="When predictions without a label expire. Default: 7d.")
 @click.option("--default-label", help="Label that expired predictions are learned with (JSON, or text).")
 def serve(models: tuple[str, ...], **options: Any) -> None:
     """Serve models that learn while they predict.
@@ -110,29 +116,28 @@ def serve(models: tuple[str, ...], **options: Any) -> None:
     try:
         listen = listen_options(o)
         listen.check()
-        registry = Registry(o["journal"], writing, o["keep_snapshots"], say)
-        if registry.replayed:
-            say(f"learned {registry.replayed:,} rows of the journal since the last snapshots")
-        for given in models:
-            name, _, path = given.partition("=") if "=" in given else (stem(given), "", given)
-            say(f"{name}: {registry.add_file(name, path, rules_of(o))}")
-        for served in registry.models.values():
-            served.warm_up()
-        limits = Limits(int(o["max_body"]), o["max_rows"])
-        run_server(registry, listen, limits, lambda address: say(f"listening on {address}"))
+        with contextlib.closing(Registry(o["journal"], writing, o["keep_snapshots"], say)) as registry:
+            if registry.replayed:
+                say(f"learned {registry.replayed:,} rows of the journal since the last snapshots")
+            for given in models:
+                name, _, path = given.partition("=") if "=" in given else (stem(given), "", given)
+                say(f"{name}: {registry.add_file(name, path, rules_of(o))}")
+            for served in registry.models.values():
+                served.warm_up()
+            limits = Limits(int(o["max_body"]), o["max_rows"])
+            run_server(registry, listen, limits, lambda address: say(f"listening on {address}"))
     except (JournalError, ValueError, OSError, RuntimeError) as error:
         raise click.ClickException(error_line(error)) from error
 
 
-def rules_of(o: dict[str, Any]) -> Any:
-    """Return the rules for labels that the options declare."""
-    from fiol.server.messages import LabelRules
-
-    default = o["default_label"]
-    if default is not None:
+def rules_of(o: dict[str, Any]) -> dict[str, Any]:
+    """Return the rules for labels that are given."""
+    found = {name: o[name] for name in ("early", "late", "conflict", "horizon") if o[name] is not None}
+    if o["default_label"] is not None:
+        found["default"] = o["default_label"]
         with contextlib.suppress(ValueError):  # a text without quotes
-            default = json.loads(default)
-    return LabelRules(o["early"], o["late"], o["conflict"], o["horizon"], default)
+            found["default"] = json.loads(o["default_label"])
+    return found
 
 
 def listen_options(o: dict[str, Any]) -> Any:

@@ -282,7 +282,7 @@ def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
     reading, model = job.reading, job.model
     if reading is not None:
         used = sum(column["kind"] not in ("skip", "id") for column in columns)
-        yield f"{reading.format}: {used:,} columns" if columns else reading.format
+        yield f"{reading.format}: {used:,} column{'s' * (used != 1)}" if columns else reading.format
     if columns:
         yield from column_lines(columns)
         if reading is not None and reading.coding is not None and reading.coding.ids_message:

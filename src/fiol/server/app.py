@@ -54,8 +54,6 @@ from fiol.server.writer import ControlCommand, LearnCommand, PredictCommand
 THREAD_ROWS = 200
 #: Seconds between two events of a stream.
 EVENT_SECONDS = 1.0
-#: Statuses of refusals that are not among the last errors: anybody can cause any number of them.
-NOT_NOTED = (401, 403, 404, 421, 429)
 #: Files of the dashboard.
 STATIC: Any = resources.files("fiol.server") / "static"
 #: Headers of every answer.
@@ -156,8 +154,10 @@ def endpoint(
             response = await handler(server, request)
         except RefusedError as error:
             response = refusal(error)
-            if error.status not in NOT_NOTED:
+            if error.status >= 500:
                 server.figures.error(error.reason, path, error.status)
+            else:
+                server.figures.refuse(path, error.status, error.column)
         except ClientDisconnect:
             response = Response(status_code=400)
         except Exception as error:  # a defect of the server: the client learns nothing about its inside

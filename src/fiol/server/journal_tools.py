@@ -14,7 +14,7 @@ from fiol.server.snapshots import SnapshotStore
 from fiol.training.evaluation import Evaluation
 
 
-def summary(journal: Journal) -> list[dict[str, Any]]:
+def journal_summary(journal: Journal) -> list[dict[str, Any]]:
     """Return for every model its records, rows, first and last position, and snapshots."""
     snapshots, found = SnapshotStore(journal.folder), []
     for row in journal.connection.execute(
@@ -39,7 +39,7 @@ def learned_records(
 
 def check_model(journal: Journal, model: str | None) -> str:
     """Return the name of a model that the journal has; the only one if none is given; ValueError otherwise."""
-    names = [one["model"] for one in summary(journal) if one["learned"]]
+    names = [one["model"] for one in journal_summary(journal) if one["learned"]]
     if model is None and len(names) == 1:
         return str(names[0])
     if model is None or model not in names:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from fiol.server.bodies import ARROW, JSON, NDJSON
+from fiol.server.figures import REFUSALS
 from fiol.server.messages import (
     NAME_PATTERN,
     AddModel,
@@ -48,21 +49,6 @@ KEY = {
     "in": "header",
     "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"},
     "description": "The same key with the same request gives the same answer, and nothing is learned twice.",
-}
-#: Statuses of refusals, and what they mean.
-REFUSALS = {
-    400: "the request is not HTTP as it should be",
-    401: "a token is needed",
-    403: "the token, or the page, may not do this",
-    404: "there is no such model or snapshot",
-    409: "the request contradicts what is there",
-    413: "the body has too many bytes or rows",
-    415: "the content type is not supported",
-    421: "the server has another name",
-    422: "a row, or the message, is wrong; nothing was learned",
-    429: "too many requests or rows wait: see Retry-After",
-    503: "the server stops",
-    507: "the journal cannot be written: nothing was learned",
 }
 
 

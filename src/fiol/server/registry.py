@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from fiol.persistence.model_file import ModelFileError
 from fiol.server.journal import Journal
@@ -54,17 +56,26 @@ class Registry:
             raise
         self.writer = Writer(self.journal, self.snapshots, self.models, options or WriterOptions(), say)
 
+    def close(self) -> None:
+        """Close the journal; the writer does so itself when it ends."""
+        self.journal.close()
+
     # --- changes ------------------------------------------------------------------------------
 
-    def add_file(self, name: str, path: str, rules: LabelRules | None = None) -> str:
-        """Add the model of a file, or of a specification, unless the journal has one of this name; say which."""
+    def add_file(self, name: str, path: str, given: Mapping[str, Any] | None = None) -> str:
+        """Add the model of a file, or of a specification, unless the journal has one of this name; say which.
+
+        `given` are rules for labels; all others are those that the model has, or the default.
+        """
+        before = self.models[name].rules if name in self.models else LabelRules()
+        rules = msgspec.structs.replace(before, **(given or {}))
         if name in self.models:
-            if rules is not None and rules != self.models[name].rules:
+            if rules != before:
                 self.set_rules(name, rules)
             return "continues from the journal"
         with open(path, "rb") as file:
             digest = hashlib.blake2b(file.read(), digest_size=8).hexdigest()
-        self.add(name, model_from_file(path), rules or LabelRules(), source=f"{os.path.basename(path)} {digest}")
+        self.add(name, model_from_file(path), rules, source=f"{os.path.basename(path)} {digest}")
         return f"added from {path}"
 
     def add_request(self, name: str, given: AddModel) -> None:
@@ -120,7 +131,7 @@ class Registry:
         """Continue a model with that of a file; or add it, if there is none of this name."""
         try:
             model = open_model(path)
-        except ModelFileError as error:
+        except (TypeError, ValueError) as error:
             raise RefusedError(str(error).replace(path, "the file")) from None
         model.meta.pop("serving", None)
         if name not in self.models:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +86,9 @@ def run_server(registry: Registry, listen: Listen, limits: Limits, started: Call
     scheme = "http" if listen.certificate is None else "https"
     host = f"[{listen.host}]" if ":" in listen.host else listen.host
     started(f"{scheme}://{host}:{bound.getsockname()[1]}")
+    if threading.current_thread() is threading.main_thread():  # uvicorn raises signals again after its end
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: setattr(runner, "should_exit", True))
     runner.run(sockets=[bound])
     if registry.writer.broken is not None:
         raise RuntimeError(f"the server failed: {registry.writer.broken}")

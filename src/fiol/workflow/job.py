@@ -203,8 +203,7 @@ class TrainingJob:
         """Return the summaries of columns as a model's file keeps them; nothing if rows have no columns."""
         if self.reading.coding is None:
             return {}
-        aside = (self.reading.target, self.reading.weight, self.reading.tag)
-        return {"columns": summarize_columns(self.reading.coding, aside, self.first)}
+        return {"columns": summarize_columns(self.reading, self.first)}
 
     def make_model(self) -> Any:
         """Return a new model as the options describe it; OptionError if there is none."""

@@ -87,9 +87,10 @@ export class ServerPanels {
       format.moment(error.time),
       { text: String(error.status), class: error.status >= 500 ? "bad" : "" },
       { text: error.route, class: "route" },
+      { text: format.count(error.count), class: "number" },
       { text: error.reason, class: "reason" },
     ]);
-    this.errors.show(["Time", "Status", "Route", "Reason"], rows, "No errors since the server has started.");
+    this.errors.show(["Last", "Status", "Route", "Times", "Reason"], rows, "No errors since the server has started.");
   }
 
   #showJournal(model, samples, { journal, time }, line) {
