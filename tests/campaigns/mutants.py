@@ -36,7 +36,7 @@ SOURCE = ROOT / "src" / "fiol"
 #: Where faults are seeded.
 MODULES = (
     *(f"engine/{name}.py" for name in ("engine", "update_engine", "centering", "float32_guard", "interrupts")),
-    *(f"engine/round/{name}.py" for name in ("rounds", "reading", "rounding", "exact_step")),
+    *(f"engine/round/{name}.py" for name in ("center_rows", "exact_step", "reading", "records", "rounding", "rounds")),
     *(
         f"engine/ensemble/{name}.py"
         for name in (
@@ -63,8 +63,8 @@ MODULES = (
     *(
         f"components/{name}.py"
         for name in (
-            "combiners", "joint_losses", "losses", "subproblem", "regularizers", "row", "scalars", "simd",
-            "solvers",
+            "combiners", "joint_losses", "logistic_roots", "losses", "subproblem", "regularizers", "row", "scalars",
+            "simd", "solvers",
         )
     ),
     *(

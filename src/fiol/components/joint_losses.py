@@ -121,7 +121,8 @@ class Softmax(JointLoss):
         return top - z[y] + log(others)
 
     def steepness(self, z: Floats, y: int) -> float:
-        top, mass, rest, squares = largest(z), 0.0, 0.0, 0.0
+        top = largest(z)
+        mass = rest = squares = 0.0
         for k in range(z.shape[0]):
             e = exp(z[k] - top)
             mass += e

@@ -35,8 +35,8 @@ def gate_rows(
 
     An entry passes if its feature has a weight before the round.
     """
-    (indptr, indices, data), y, weight, passed = borrowed(chunk), borrowed(y), borrowed(weight), borrowed(passed)
-    state, intercept = borrowed(state), borrowed(intercept)
+    (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
+    state, intercept, passed = borrowed(state), borrowed(intercept), borrowed(passed)
     buffers, intercept_buffers = row_buffers(buffers), row_buffers(intercept_buffers)
     clock, scores = clock_from(ticks), borrowed(scores)
     n = 0
