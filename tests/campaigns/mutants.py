@@ -19,6 +19,7 @@ import collections
 import copy
 import functools
 import gc
+import importlib
 import json
 import os
 import random
@@ -302,6 +303,7 @@ def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]
     """Give the function its fault, wherever in this process it is, and return what had which code."""
     path = str(SOURCE / fault.module)
     name = fault.function.rpartition(".")[2]
+    importlib.import_module(f"fiol.{fault.module.removesuffix('.py').replace('/', '.')}")  # many are loaded when used
     new = compile(fault.tree(Path(path).read_text()), path, "exec")
     (code,) = (c for c in codes(new) if (c.co_name, c.co_firstlineno) == (name, fault.first))
     changed = []
