@@ -23,6 +23,7 @@ def source_hash() -> str:
 collect_ignore_glob = (
     [] if os.environ.get("FIOL_SPARK") else ["src/fiol/integrations/spark*.py", "src/fiol/spark.py", "tests/spark/*"]
 )
+collect_ignore_glob.append("src/fiol/mlflow.py")  # MLflow warns of itself when it is imported
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  # read when numba is imported
 

@@ -32,21 +32,10 @@ def who_survives():
         yield module
 
 
-def test_documented_commands_run(tmp_path, monkeypatch):
-    pytest.importorskip("pyarrow")
-    interpret_all(monkeypatch)
-    monkeypatch.chdir(tmp_path)
-    lines = [line.partition(" #")[0].split() for line in (ROOT / "docs" / "files.md").read_text().splitlines()]
-    commands = [line[1:] for line in lines if line[:1] == ["fiol"]]
-    assert [command[0] for command in commands] == ["train", "evaluate", "predict"]
-    with example("tickets") as tickets:
-        tickets.main(["data", "--rows", "400"])
-    for command in commands:
-        done = CliRunner().invoke(cli.main, command)
-        assert done.exit_code == 0, done.output
-    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 80
-    assert "Evaluated on 80 rows" in (tmp_path / "tickets.html").read_text()
-    assert "fiol train data/tickets.csv --target escalated" in (ROOT / "README.md").read_text()
+def run_fiol(words):
+    done = CliRunner().invoke(cli.main, words)
+    assert done.exit_code == 0, done.output
+    return done.output
 
 
 def test_make_demo_runs(tmp_path, monkeypatch):
@@ -54,20 +43,27 @@ def test_make_demo_runs(tmp_path, monkeypatch):
     interpret_all(monkeypatch)
     monkeypatch.chdir(tmp_path)
     recipe = (ROOT / "Makefile").read_text().partition("\ndemo: ")[2].partition("\n\n")[0].splitlines()[1:]
-    made, *commands = (line.split() for line in recipe)
-    assert made[:2] == ["$(BIN)/python", "examples/tickets.py"]
-    with example("tickets") as tickets:
-        assert doctest.testmod(tickets) == (0, 2)
-        tickets.main([*made[2:], "--rows", "400"])
-    told = ""
-    for fiol, *arguments in commands:
-        assert fiol == "$(BIN)/fiol"
-        done = CliRunner().invoke(cli.main, arguments)
-        assert done.exit_code == 0, done.output
-        told += done.output
+    commands = [line.split() for line in recipe]
+    assert [command[:2] for command in commands] == [["$(BIN)/fiol", name] for name in ("demo", "train", "evaluate")]
+    commands[0] += ["--rows", "400"]
+    told = "".join(run_fiol(words[1:]) for words in commands)
     assert "two values, no and yes" in told
     assert "customer_days" in told
     assert "AUC" in told
+
+
+def test_demo_replaces_files_only_if_forced(tmp_path):
+    told = run_fiol(["demo", str(tmp_path / "new"), "--rows", "50"])
+    assert "fiol train" in told
+    assert len((tmp_path / "new" / "tickets.csv").read_text().splitlines()) == 1 + 40
+    assert len((tmp_path / "new" / "later.csv").read_text().splitlines()) == 1 + 10
+    (tmp_path / "new" / "later.csv").write_text("mine")
+    refused = CliRunner().invoke(cli.main, ["demo", str(tmp_path / "new"), "--rows", "50"])
+    assert refused.exit_code == 2
+    assert "exists: --force replaces it" in refused.output
+    assert (tmp_path / "new" / "later.csv").read_text() == "mine"
+    run_fiol(["demo", str(tmp_path / "new"), "--rows", "50", "--force"])
+    assert (tmp_path / "new" / "later.csv").read_text() != "mine"
 
 
 def test_who_survives_example(who_survives, tmp_path, capsys):

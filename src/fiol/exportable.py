@@ -23,7 +23,7 @@ def exporter(name: str) -> Callable[..., Any]:
 
 
 class Exportable:
-    """A model that can be written in other formats: see docs/exports.md for what each format holds.
+    """A model that can be written in other formats: see docs/guides/exports.md for what each format holds.
 
     Exported scores equal the model's to about 1e-12. A model that a format cannot express raises a TypeError with the
     reason.

@@ -45,6 +45,7 @@ from fiol.components.step_sizes import (
     ScaleFree,
     StepSize,
 )
+from fiol.components.table_basis import TableBasis
 
 UNREGULARIZED, EUCLIDEAN = Unregularized(), Euclidean()
 DECAYING, ADAPTIVE, BETTING = Polynomial(0.5), AdaGrad(), ScaleFree(CoinBetting())
@@ -234,11 +235,11 @@ STACKED = (
     Normalized(0.3),
     Normalized(3.0),
 )
-#: The steps of the gate of `Stacked`. Sizes of 1 and 10, and dual averaging, are within 4 % (docs/benchmarks.md).
+#: The steps of the gate of `Stacked`.
 GATE = ScaleFree(AdaGrad(3.0))
 
 
-def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble:
+def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, basis: TableBasis | None = None) -> Ensemble:
     """Seven `FIOL` with steps of four kinds, and the best linear combination of them; nothing to tune.
 
     | steps, all `ScaleFree` | best for |
@@ -249,13 +250,15 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble
     | `Normalized(0.03)`, `(0.3)`, `(3)` | streams that change; the short steps average noise |
 
     These were chosen from 24 candidates, all of which run in SIMD lanes, by adding and exchanging those that lowered
-    the loss of the stack most, over twelve data sets (docs/benchmarks.md has the numbers). Some are too long or too
-    short on their own, but improve the combination. The list is the same for all losses.
+    the loss of the stack most, over twelve data sets. Some are too long or too short on their own, but improve the
+    combination. The list is the same for all losses.
 
     Every member has the ridge of a penalty. Its l1 part belongs to a gate (see `Ensemble`): one `ImplicitFTRL` (for
     joint losses, whose exact steps do not support l1, one `FTRLProximal`) selects the features, and the seven learn
     from these without the l1 part. The model is sparser and predicts better than seven members with the penalty each
     (`benchmarks.sparsity`), which are `Ensemble([FIOL(loss, L1(lam), size) for size in sizes])`.
+
+    With a `basis` there are curves of columns and cells of pairs of columns: see `TableBasis`.
 
     >>> from fiol import Learner, Logistic
     >>> learner = Learner(Stacked(Logistic()))
@@ -269,4 +272,5 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble
     if regularizer.strengths() is not None and regularizer.has_l1():
         leader = FTRLProximal if isinstance(loss, JointLoss) else ImplicitFTRL  # no joint loss is exact under l1
         gate, regularizer = leader(loss, regularizer, GATE), without_l1(regularizer)
-    return Ensemble([FIOL(loss, regularizer, ScaleFree(size)) for size in STACKED], gate=gate)  # type: ignore[arg-type]
+    members = [FIOL(loss, regularizer, ScaleFree(size)) for size in STACKED]
+    return Ensemble(members, gate=gate, basis=basis)  # type: ignore[arg-type]

@@ -54,6 +54,10 @@ class Snapshot:
         """Return the prediction for a dict of features."""
         return self._model.predict_named(features)
 
+    def uncertainty(self, X: Any) -> Floats:
+        """Return the standard deviation of the score of every row, of a `Learner`: see `Learner.uncertainty`."""
+        return self._model.uncertainty(X)  # type: ignore[no-any-return]
+
     def probabilities(self, X: Any) -> Floats:
         """Return the probability of every class for every row, of a `OneVsRest`; TypeError if the loss has none."""
         if not hasattr(self._model, "probabilities"):

@@ -2,7 +2,7 @@
 
 | mode of an estimator | who learns |
 |---|---|
-| `rows` (default) | partitions side by side, in rounds: about the model of a single stream, see docs/spark.md |
+| `rows` (default) | partitions side by side, in rounds: about the model of a single stream, see docs/guides/spark.md |
 | `one` | one task, from rows that all tasks have read: the model of a single stream, to the bit |
 | `members` | the ensemble's members in several tasks, then one task their stack: the same model, to the bit |
 """

@@ -1,6 +1,7 @@
 """Errata of the paper: for each, that what is printed fails, and that what the library does instead holds.
 
-Counterexamples are in exact arithmetic wherever they are small enough. docs/paper.md lists them in this order.
+Counterexamples are in exact arithmetic wherever they are small enough. docs/explanations/paper.md has them
+in this order.
 """
 
 from __future__ import annotations
@@ -450,7 +451,7 @@ def only(folder, file):
 
 
 def test_docs_paper_names_existing_tests():
-    text = (TESTS.parent / "docs" / "paper.md").read_text()
+    text = (TESTS.parent / "docs" / "explanations" / "paper.md").read_text()
     named = re.findall(r"(test_\w+\.py)(?:::(\w+\*?))?", text)
     assert len(named) > 20
     for file, test in named:
@@ -459,7 +460,7 @@ def test_docs_paper_names_existing_tests():
 
 
 def test_docs_paper_names_existing_code():
-    text = (TESTS.parent / "docs" / "paper.md").read_text()
+    text = (TESTS.parent / "docs" / "explanations" / "paper.md").read_text()
     source = TESTS.parent / "src" / "fiol"
     for file, names in re.findall(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?:, )?)+)", text):
         code = (source / file).read_text()

@@ -5,6 +5,8 @@ import itertools
 import json
 import math
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -15,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fiol
+from fiol.features.arrow_arrays import null_mask, numbers_of_arrow
 from fiol.features.column_values import BadValueError
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
@@ -315,3 +318,30 @@ def test_frame_with_a_column_named_as_an_attribute_is_a_frame(name):
     y = [-1, 1, 1] * 5
     scores = fiol.Learner().learn(frame, y)
     assert (scores == fiol.Learner().learn(plain, y)).all()
+
+
+@pytest.mark.parametrize(
+    "values", [[1, None, 3], [0.5, 2.0], [True, None, False], [None, None], [float("nan"), 1.0], []]
+)
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_()])
+def test_buffers_of_arrow_match_its_own_conversion(values, kind):
+    try:
+        array = pa.array([None, *values, None], kind)[1:-1]  # with an offset
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        pytest.skip("no such values of this type")
+    nulls = null_mask(array)
+    mask = np.zeros(len(array), bool) if nulls is None else nulls
+    assert mask.tolist() == [value is None for value in array.to_pylist()]
+    for form in (array, pa.chunked_array([array, array[:1]])[: len(array)]):
+        found = numbers_of_arrow(form)
+        expected = array.drop_null().to_numpy(zero_copy_only=False)
+        assert np.array_equal(found[~mask], expected, equal_nan=found.dtype.kind == "f")
+
+
+def test_small_csv_is_read_without_pandas(tmp_path):
+    (tmp_path / "a.csv").write_text("n,c,d,t,y\n1.5,a,2024-03-04,True,no\n,,2024-03-05,False,yes\n3,b,,,no\n")
+    code = "import sys, fiol; list(fiol.read(sys.argv[1], target='y')); print('pandas' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.csv")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"

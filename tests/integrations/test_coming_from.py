@@ -1,4 +1,4 @@
-"""The equalities of docs/coming_from.md hold: presets beside scikit-learn, River and Vowpal Wabbit."""
+"""The equalities of the guides for users of scikit-learn, River and Vowpal Wabbit hold."""
 
 import inspect
 import re
@@ -15,7 +15,10 @@ from tests.interpreted import interpret
 import fiol
 from fiol import river as at_river
 
-PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text()
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+SCIKIT_LEARN, VOWPAL_WABBIT, RIVER = (
+    (GUIDES / f"from_{name}.md").read_text() for name in ("scikit_learn", "vowpal_wabbit", "river")
+)
 ONCE = {"max_iter": 1, "tol": None, "shuffle": False}
 
 
@@ -358,14 +361,14 @@ def test_ftrl_proximal_matches_vowpal_wabbit():
 
 @pytest.mark.parametrize("model", [SGDClassifier, SGDRegressor])
 def test_docs_cover_all_options_of_scikit_learn(model):
-    section = PAGE[PAGE.index("## SGDClassifier") : PAGE.index("## PassiveAggressive")]
+    section = SCIKIT_LEARN[SCIKIT_LEARN.index("## SGDClassifier") : SCIKIT_LEARN.index("## PassiveAggressive")]
     for name in inspect.signature(model).parameters:
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", section), name
 
 
 @pytest.mark.parametrize("model", [linear_model.LogisticRegression, linear_model.LinearRegression])
 def test_docs_cover_all_options_of_river(model):
-    section = PAGE[PAGE.index("## River") :]
+    section = RIVER
     for name in inspect.signature(model).parameters:
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", section), name
     for name in linear_model.__all__:
@@ -376,8 +379,8 @@ def test_docs_cover_all_options_of_river(model):
 
 @pytest.mark.parametrize("view", [fiol, at_river], ids=["scikit-learn", "River"])
 def test_docs_name_existing_calls(view):
-    river = PAGE.index("## River")
-    calls = re.findall(r"`(FIOL(?:Classifier|Regressor)\([^`]*\))`", PAGE[river:] if view is at_river else PAGE[:river])
+    page = RIVER if view is at_river else SCIKIT_LEARN + VOWPAL_WABBIT
+    calls = re.findall(r"`(FIOL(?:Classifier|Regressor)\([^`]*\))`", page)
     assert len(calls) > 5
     for call in calls:
         names = {"fiol": fiol, "C": 0.1, "eps": 0.1, "epsilon": 0.1, "passes": 2}
@@ -391,7 +394,7 @@ def test_docs_name_existing_calls(view):
 
 
 def test_docs_name_existing_attributes():
-    for name in re.findall(r"\bfiol\.([A-Z]\w+)", PAGE):
+    for name in re.findall(r"\bfiol\.([A-Z]\w+)", SCIKIT_LEARN + VOWPAL_WABBIT + RIVER):
         assert hasattr(fiol, name), name
-    for name in re.findall(r"`(?:\w+=)?([A-Z][A-Za-z0-9]+)\(", PAGE[PAGE.index("## Vowpal") : PAGE.index("## River")]):
+    for name in re.findall(r"`(?:\w+=)?([A-Z][A-Za-z0-9]+)\(", VOWPAL_WABBIT):
         assert hasattr(fiol, name), name

@@ -1,4 +1,6 @@
-"""Tests of scikit-learn that our classes do not pass, each with the reason; docs/coming_from.md says the same to users.
+"""Tests of scikit-learn that our classes do not pass, each with the reason.
+
+docs/guides/from_scikit_learn.md says the same to users.
 
 A name without brackets stands for all parameters. The test of this list is strict: one that is on it and passes fails,
 and so does one that is not and fails.

@@ -1,6 +1,6 @@
 """A pytest plugin for scikit-learn's own tests that substitutes fiol's classes, with scikit-learn's parameters.
 
-`SGDClassifier` and `SGDRegressor` are what docs/coming_from.md says of every parameter; the passive-aggressive
+`SGDClassifier` and `SGDRegressor` follow docs/guides/from_scikit_learn.md in every parameter; the passive-aggressive
 classes are the drop-ins as they are. The outcome of every test goes to the file that PEERS_OUTCOMES names.
 """
 
@@ -33,7 +33,7 @@ class Translated:
     _start = None, None
 
     def fit(self, X, y, coef_init=None, intercept_init=None, sample_weight=None):
-        """Ours has no `coef_init`: the learners of a new model start there, as docs/coming_from.md says."""
+        """Ours has no `coef_init`: the learners of a new model start there (docs/guides/from_scikit_learn.md)."""
         self._start = coef_init, intercept_init
         try:
             return super().fit(X, y, sample_weight)

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 ALL = bool(os.environ.get("FIOL_ALL_PEERS"))
 #: The version whose tests the list of differences is about.
 VERSION = (1, 9)
-#: How docs/coming_from.md tells how many of a module's tests pass.
+#: How docs/guides/from_scikit_learn.md tells how many of a module's tests pass.
 TOLD = {"sgd": r"`test_sgd`: (\d+) of (\d+)", "passive_aggressive": r"`test_passive_aggressive`: (\d+) of (\d+)"}
 
 
@@ -54,6 +54,8 @@ def test_peer_tests_pass_except_listed_differences(module, tmp_path):
     stale = [name for name in differ if not any(name in (test, test.partition("[")[0]) for test in names)]
     assert not stale, f"no such tests: {stale}"
     passed = sum(not is_listed(name) for name in names)
-    told = re.search(TOLD[module], (HERE.parent.parent / "docs" / "coming_from.md").read_text(encoding="utf-8"))
+    told = re.search(
+        TOLD[module], (HERE.parent.parent / "docs" / "guides" / "from_scikit_learn.md").read_text(encoding="utf-8")
+    )
     assert told is not None
     assert told.groups() == (str(passed), str(len(names)))

@@ -1,6 +1,6 @@
-"""Short versions of the campaigns of mutated lines: see tests/campaigns/lines.py and cells.py."""
+"""Short versions of campaigns: see lines.py, cells.py and tables.py in tests/campaigns."""
 
-from campaigns import cells, lines
+from campaigns import cells, lines, tables
 
 
 def test_mutated_lines_match_slow_parser_or_are_rejected():
@@ -19,3 +19,8 @@ def test_mutated_cells_match_fallback_and_slow_loop(monkeypatch):
         assert found[form, "read"] > 100
         assert found[form, "refused"] > 20
         assert found[form, "compared with the slow loop"] > 5
+
+
+def test_made_up_tables_give_same_model_and_scores_by_every_way():
+    found = tables.run(40, seed=9)
+    assert found["tables"] - found["refused"] > 30

@@ -477,6 +477,20 @@ def test_pipes_are_read_once(tmp_path, named):
         guess(io.BytesIO(b"PAR1" + bytes(1000)), target="y")
 
 
+def test_text_of_a_long_arrow_stream_is_a_category():
+    """The first record batch is longer than what a reader looks at, so that types alone decide."""
+    table = pa.table({"n": range(20_000), "city": ["Oslo", "Rome"] * 10_000, "y": ["a" * 100, "b" * 100] * 10_000})
+    file = io.BytesIO()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    reading = guess(io.BytesIO(file.getvalue()), target="y")
+    assert {column.name: column.kind for column in reading.coding.columns} == {
+        "n": "number",
+        "city": "category",
+        "y": "skip",
+    }
+
+
 @pytest.mark.parametrize("kind", ["csv", "json"])
 def test_unusual_files(kind):
     lines = {

@@ -72,6 +72,19 @@ def test_train_writes_resumes_and_updates_files(table, tmp_path):
     assert again.weights.tobytes() == whole.weights.tobytes()
 
 
+def test_large_frames_have_the_kinds_of_small_ones(table):
+    """A frame of more than a megabyte: a reader looks at no more of it when it infers kinds."""
+    _, frame = table
+    large = pd.concat([frame.assign(note="x" * 2000)] * 20, ignore_index=True)
+    assert len(large["note"].iloc[0]) * len(large) > 2**20
+    kinds = [
+        {column.name: column.kind for column in fiol.train(data, "sold", algorithm="FIOL").table_encoding.columns}
+        for data in (large[: len(frame)], large, pl.from_pandas(large))
+    ]
+    assert kinds[0] == kinds[1] == kinds[2]
+    assert kinds[0]["city"] == "category"
+
+
 def test_options_of_train_are_those_of_the_command(table):
     path, _ = table
     model = fiol.train(

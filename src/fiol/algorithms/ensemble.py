@@ -8,6 +8,7 @@ from fiol.components.component import Component
 from fiol.components.geometries import Euclidean, Geometry
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.subproblem import expect
+from fiol.components.table_basis import TableBasis
 
 
 class Ensemble(Component):
@@ -30,6 +31,9 @@ class Ensemble(Component):
     is, and counts again from where the feature comes back. With a score per class, a feature has a weight if it has one
     for any class. Scores never depend on the target of their own row.
 
+    With a `basis`, there are curves of columns and cells of pairs of columns besides the features as they are: see
+    `TableBasis`. Then each of two or three levels has these members, and a second stack combines the levels.
+
     An exact step survives any step size. So members may have absurdly short and absurdly long steps, and steps of
     different kinds; which of them suit the rows need not be known. All members have the same loss.
 
@@ -49,6 +53,7 @@ class Ensemble(Component):
     members: tuple[Update, ...]
     stack: Stack = NewtonStack()
     gate: Update | None = None
+    basis: TableBasis | None = None
 
     def validate(self) -> None:
         named = [(f"Ensemble.members[{k}]", member) for k, member in enumerate(self.members)]
@@ -67,6 +72,10 @@ class Ensemble(Component):
                 f"Ensemble.gate leaves no weight at exactly 0, so that everything passes: {self.gate.brief()}"
             )
         expect("Ensemble.stack", self.stack, Stack)
+        if self.basis is not None:
+            expect("Ensemble.basis", self.basis, TableBasis)
+            if not self.is_linear():
+                raise TypeError(f"Ensemble.basis needs a linear stack, such as NewtonStack(), got {self.stack!r}")
 
     @property
     def updates(self) -> tuple[Update, ...]:
@@ -86,7 +95,8 @@ class Ensemble(Component):
     def brief(self) -> str:
         """Return a short text: the number of members, their loss, and the gate."""
         behind = "" if self.gate is None else f" behind a gate with {self.gate.regularizer!r}"
-        return f"Ensemble of {len(self.members)} with {self.loss!r}{behind}"
+        levels = "" if self.basis is None else ", curves" if self.basis.levels == 2 else ", curves and pairs"
+        return f"Ensemble of {len(self.members)} with {self.loss!r}{behind}{levels}"
 
     def statistics(self) -> tuple[str, ...]:
         """Return the names of the numbers kept per feature, each after the number of its member and a slash."""

@@ -10,21 +10,26 @@ import click
 import fiol
 from fiol.cli.compare import compare
 from fiol.cli.convert import convert_data
+from fiol.cli.demo import demo
 from fiol.cli.evaluate import evaluate
 from fiol.cli.export import export_model, import_model
 from fiol.cli.info import info
 from fiol.cli.inspect import inspect_model
+from fiol.cli.journal import journal
 from fiol.cli.predict import predict
 from fiol.cli.reproduce import reproduce
 from fiol.cli.sections import Sections
+from fiol.cli.send import send
+from fiol.cli.serve import serve
 from fiol.cli.train import train_command
 from fiol.cli.vw import vowpal_wabbit
 from fiol.cli.warmup import warmup
 
 COMMANDS = {
     "Models": (train_command, predict, evaluate, inspect_model, compare),
+    "Serving": (serve, send, journal),
     "Other formats": (export_model, import_model, convert_data, vowpal_wabbit),
-    "This installation": (info, warmup),
+    "This installation": (demo, info, warmup),
     "The paper": (reproduce,),
 }
 

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import platform
-from importlib import metadata
 from typing import Any
 
 import click
@@ -41,6 +40,8 @@ def found_here() -> dict[str, Any]:
 
 def version_of(distribution: str) -> str | None:
     """The version of an installed distribution; None if there is none."""
+    from importlib import metadata  # here: all commands load this file, and it takes long
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:

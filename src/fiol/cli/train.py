@@ -31,6 +31,13 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     metavar="SIZE",
     help="A number, scale_free, adagrad, inverse_sqrt, single [default: auto].",
 )
+@learning(
+    "--features",
+    type=click.Choice(["linear", "additive", "pairwise", "auto"]),
+    default="linear",
+    show_default=True,
+    help="Columns as they are, with curves, or with curves and pairs of columns.",
+)
 @learning("--max-features", type=click.IntRange(1), help="Hold at most this many features with a weight other than 0.")
 @learning(
     "--class-weight",
@@ -186,16 +193,22 @@ def is_update_of(output: str, job: Any) -> bool:
     return not training.get("finished") and training.get("asked", {}).get("updated") == job.asked["data"]
 
 
+def collector_of(job: Any, held_out: bool) -> Any:
+    """Return what a report collects while the job runs."""
+    from fiol.reports.collector import MetricsCollector
+
+    return MetricsCollector(job.model, job.task, held_out)
+
+
 def run(
     job: Any, signals: Any, every_rows: float, every_seconds: float, as_json: bool, report: str | None = None
 ) -> None:
     """Train, show progress, save, and print the result."""
     from fiol.cli.progress import TrainingProgress
-    from fiol.reports.collector import MetricsCollector
     from fiol.training.signals import Stopped
 
     held_out = bool(job.options.holdout)
-    collector = None if report is None else MetricsCollector(job.model, job.task, held_out)
+    collector = None if report is None else collector_of(job, held_out)
     training = job.prepare(
         defer_signals=signals.deferred, every_rows=every_rows, every_seconds=every_seconds, watch=collector
     )
@@ -269,7 +282,7 @@ def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
     reading, model = job.reading, job.model
     if reading is not None:
         used = sum(column["kind"] not in ("skip", "id") for column in columns)
-        yield f"{reading.format}: {used:,} columns" if columns else reading.format
+        yield f"{reading.format}: {used:,} column{'s' * (used != 1)}" if columns else reading.format
     if columns:
         yield from column_lines(columns)
         if reading is not None and reading.coding is not None and reading.coding.ids_message:

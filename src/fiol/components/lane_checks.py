@@ -12,7 +12,7 @@ from fiol.components.simd import lanes
 #: Scores and slopes of the trial, on both sides of every target in `TRIED`.
 LANE_SCORES, LANE_SLOPES, TRIED = (-3.0, -0.25, 0.5, 4.0), (0.0, 0.5, 1.0, 8.0), (1.0, 0.0, 0.5, 2.0, -1.0)
 #: Where docs explain lanes.
-PAGE = "docs/components.md#simd-lanes-of-ensembles"
+PAGE = "docs/guides/components.md#simd-lanes-of-ensembles"
 
 
 @functools.lru_cache(maxsize=256)
@@ -26,7 +26,7 @@ def check_lanes(loss: Loss) -> None:
     ...     def dual(self, q, p, y): return (y - q) / (1.0 + p)
     >>> check_lanes(Branchy())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    TypeError: `Branchy.grad` branches on the score: use `choose`, or lanes = False (docs/components.md#...)
+    TypeError: `Branchy.grad` branches on the score: use `choose`, or lanes = False (docs/guides/components.md#...)
     """
     y = next((y for y in TRIED if loss.accepts(y)), TRIED[0])
     z, p, t = lanes(LANE_SCORES), lanes(LANE_SLOPES), lanes((1.0, 2.0, 3.0, 4.0))

@@ -86,7 +86,11 @@ def check_reach(chunk: Chunk, largest: float, step: float, sample_weights: Float
 def rollback_on_overflow(engine: Any) -> Iterator[None]:
     """Take back the rounds made inside if any array of the engine is not finite afterwards."""
     before = engine.mark()
-    yield
+    try:
+        yield
+    except OverflowError:  # of an engine inside this one
+        engine.rewind(before)
+        raise
     for name, array in engine.arrays().items():
         wrong = ~np.isfinite(array)
         if wrong.any():

@@ -19,17 +19,18 @@ digits, by the weights in the file, which may have been edited by hand; it would
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 import fiol.public  # noqa: F401 - registers the classes of estimators
 from fiol.algorithms.update import Update
-from fiol.exports.linear import NoExportError, linear_model
+from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.features.file_header import check_header, classes_in
 from fiol.learner import Learner
 from fiol.learner.model import Model
@@ -70,6 +71,8 @@ def model_to_json(model: Any, state: bool = True) -> dict[str, Any]:
     meta = getattr(model, "meta", {})
     header = without_repeated_encoding(header, meta)
     if not state:
+        if linear.basis is not None:
+            raise NoExportError("a model with curves and pairs has no JSON without its state: leave state True")
         if not isinstance(model, Learner):
             raise NoExportError(f"a {type(model).__name__} has no JSON without its state: leave state True")
         update = Update(model.update.loss)
@@ -81,11 +84,20 @@ def model_to_json(model: Any, state: bool = True) -> dict[str, Any]:
         "labels": linear.labels,
         "link": linear.link,
         "intercept": one_or_all(linear.intercepts.tolist(), linear.per_class),
-        "weights": [[name, one_or_all(weights, linear.per_class)] for name, weights in linear.entries()],
+        "weights": [
+            [name, one_or_all(weights, linear.per_class)] for name, weights in entries_of_all_features(model, linear)
+        ],
         "meta": meta,
         "model": header,
         "state": {name: array_to_json(a) for name, a in records.pack(arrays).items()} if state else None,
     }
+
+
+def entries_of_all_features(model: Any, linear: ExportedModel) -> Iterable[tuple[str | int, list[float]]]:
+    """Return names and weights of all features with a weight other than 0, hats and cells included."""
+    if linear.basis is None:
+        return linear.entries()
+    return dataclasses.replace(linear, weights=np.atleast_2d(model.weights), names=model.names).entries()
 
 
 def parts_of_model(model: Any) -> tuple[str, dict[str, Any], Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Binary, Loss
 from fiol.components.row import Floats
+from fiol.exports.basis import ExportedBasis, exported_basis
 from fiol.features.hashing import Hashing
 from fiol.features.labels import plain_label
 from fiol.features.table_encoding import TableEncoding
@@ -32,7 +33,7 @@ class NoExportError(TypeError):
 
 @dataclasses.dataclass(frozen=True)
 class ExportedModel:
-    """A linear model at one moment: score k of a row x is <weights[k], x> + intercepts[k].
+    """A linear model at one moment: score k of a row x is <weights[k], x> + intercepts[k], plus curves and pairs.
 
     Parameters
     ----------
@@ -47,6 +48,7 @@ class ExportedModel:
     labels : [negative, positive] of one score, or one label per score; None where numbers are predicted.
     per_class : whether there is one score per label.
     loss : the loss of the scores, which has the link; None for the identity.
+    basis : curves and pairs, whose terms are added to the scores; None without any.
     """
 
     weights: Floats
@@ -60,6 +62,7 @@ class ExportedModel:
     labels: list[Any] | None
     per_class: bool
     loss: AnyLoss | None
+    basis: ExportedBasis | None = None
 
     @property
     def link(self) -> str:
@@ -142,10 +145,13 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
     if isinstance(model, Learner) and isinstance(loss, Binary):
         labels = check_stored_labels(model.meta, loss) or BINARY_LABELS
     weights, intercepts = np.atleast_2d(model.weights), np.atleast_1d(model.intercept)
+    basis = exported_basis(model.core, weights)
+    weights = weights[:, model.core.own_numbers()]
     plain = model.core.space.columns is not None  # `columns` of a trained model are those of its data
     per_class = model.classes is not None
+    names = model.core.space.names
     return ExportedModel(
-        weights, intercepts, model.names, plain, hashing, coding, pairs, reading, labels, per_class, loss
+        weights, intercepts, names, plain, hashing, coding, pairs, reading, labels, per_class, loss, basis
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model, two_or_more_labels
+from fiol.exports.onnx_basis import add_basis
 
 #: Operators as of ONNX 1.8, which every runtime of the last years has.
 OPSET, IR_VERSION = 13, 8
@@ -41,7 +42,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     >>> model = FIOLRegressor(max_iter=1, shuffle=False).fit([[1.0, 0.0], [0.0, 2.0]], [1.0, 2.0])
     >>> graph = to_onnx(model).graph
     >>> [node.op_type for node in graph.node], [out.name for out in graph.output]
-    (['MatMul', 'Add', 'Identity'], ['prediction', 'score'])
+    (['MatMul', 'Add', 'Identity', 'Identity'], ['prediction', 'score'])
     """
     number = name_of_dtype(dtype)
     linear = linear_model(model)
@@ -50,7 +51,10 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     graph = Graph(number)
     graph.input("X", linear.weights.shape[1])
     graph.node("MatMul", ["X", graph.constant("weights", linear.weights.T)], "products")
-    scores = graph.node("Add", ["products", graph.constant("intercepts", linear.intercepts)], "score")
+    scores = graph.node("Add", ["products", graph.constant("intercepts", linear.intercepts)], "linear_score")
+    if linear.basis is not None:
+        scores = add_basis(graph, scores, linear)
+    scores = graph.node("Identity", [scores], "score")
     if linear.labels is not None:
         add_classes(graph, scores, linear)
     else:

@@ -24,6 +24,7 @@ from typing import Any
 
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports import row_features
+from fiol.exports.basis import nonzero_cells
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model, two_or_more_labels
 from fiol.features import cell_rules
 from fiol.features.hashing import MURMUR3
@@ -32,6 +33,7 @@ from fiol.features.hashing import MURMUR3
 OF_COLUMNS = ("is_missing", "is_marker", "cell_text", "words_of_text", "number_of_text", "number_of_value",
               "day_number", "date_parts", "moment_of_parts", "moment_of_value", "time_of_value", "date_features",
               "column_features", "flat_row", "features_of_columns")  # fmt: skip
+OF_BASIS = ("place_of_number", "terms_of_basis")
 OF_HASHES = ("murmur3_number", "hashed_number")
 
 
@@ -66,6 +68,7 @@ def python_source(model: Any) -> str:
         constants_source(linear),
         *(plain_source(name) for name in needed),
         rows,
+        *([] if linear.basis is None else [basis_source(linear)]),
         score_source(linear),
         *predicts,
     ]
@@ -159,6 +162,8 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
     if model.pairs:
         needed.append("products")
         body = f"products({body}, {python_literal(model.pairs)})"
+    if model.basis is not None:
+        needed += OF_BASIS
     entries = f"[(name, value) for name, value, _ in {body}]"
     if model.hashing is not None:
         needed += OF_HASHES
@@ -167,16 +172,48 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
     return needed, f"{start}def features(row):\n{doc}    return {entries}\n"
 
 
+def basis_source(model: ExportedModel) -> str:
+    """Return the assignments of SLOTS, CURVES and CELLS, and the function `more_terms`."""
+    assert model.basis is not None
+
+    def weight(values: Any) -> str:
+        return python_literal(tuple(values.tolist()) if model.per_class else float(values[0]))
+
+    slots = "".join(
+        f"    {python_literal((slot.bins, slot.few, slot.knots, slot.number, slot.missing))[:-1]}, "
+        f"{{{', '.join(f'{python_literal(name)}: {code}' for name, code in slot.codes.items())}}}),\n"
+        for slot in model.basis.slots
+    )
+    curves = "".join(
+        f"    {s}: [{', '.join(map(weight, slot.curve.T))}],\n"
+        for s, slot in enumerate(model.basis.slots)
+        if slot.curve is not None
+    )
+    cells = ""
+    for pair in model.basis.pairs:
+        own = ", ".join(f"{k}: {weight(found)}" for k, found in nonzero_cells(pair.cells))
+        cells += f"    ({pair.left}, {pair.right}, {{{own}}}),\n"
+    return (
+        f"SLOTS = [\n{slots}]\nCURVES = {{\n{curves}}}\nCELLS = [\n{cells}]\n\n\n"
+        'def more_terms(found):\n    """Return weights and values of the curves and pairs of a row\'s features."""\n'
+        "    return terms_of_basis(dict(found), SLOTS, CURVES, CELLS)\n"
+    )
+
+
 def score_source(model: ExportedModel) -> str:
     """Return the function `score`."""
+    more = "" if model.basis is None else ", *(w * value for w, value in more_terms(found))"
     if not model.per_class:
         return (
             'def score(row):\n    """Return the score of a row."""\n'
-            "    return math.fsum([INTERCEPT, *(WEIGHTS.get(name, 0.0) * value for name, value in features(row))])\n"
+            "    found = features(row)\n"
+            f"    return math.fsum([INTERCEPT, *(WEIGHTS.get(name, 0.0) * value for name, value in found){more}])\n"
         )
+    more = "" if model.basis is None else " + more_terms(given)"
     return (
         'def score(row):\n    """Return the score of a row for every label."""\n'
-        "    found = [(WEIGHTS[name], value) for name, value in features(row) if name in WEIGHTS]\n"
+        "    given = features(row)\n"
+        f"    found = [(WEIGHTS[name], value) for name, value in given if name in WEIGHTS]{more}\n"
         "    return {label: math.fsum([INTERCEPT[k], *(w[k] * value for w, value in found)])"
         " for k, label in enumerate(LABELS)}\n"
     )

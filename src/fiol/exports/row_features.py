@@ -127,3 +127,50 @@ def hashed_number(name: Any, size: int) -> int:
     if isinstance(name, str):
         return murmur3_number(name.encode("utf-8", "surrogatepass")) % size
     return int(name) % size
+
+
+def place_of_number(value: float, knots: Any) -> tuple[int, float]:
+    """Return the interval of knots that a number is in, and its distance from the lower knot as a fraction.
+
+    >>> place_of_number(2.5, [0.0, 2.0, 4.0]), place_of_number(-1.0, [0.0, 2.0, 4.0])
+    ((1, 0.25), (0, 0.0))
+    """
+    low, high = 0, len(knots) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if knots[middle] <= value:
+            low = middle
+        else:
+            high = middle
+    part = (value - knots[low]) / (knots[low + 1] - knots[low])
+    return low, 0.0 if part < 1e-9 else part if part < 1.0 - 1e-9 else 1.0
+
+
+def terms_of_basis(found: Any, slots: Any, curves: Any, cells: Any) -> list[tuple[Any, float]]:
+    """Return weights and values of the hats and cells of a row, a dict of features.
+
+    A slot is (number of bins, whether knots are values, knots, feature that is the number, features of missing values,
+    bins of categories).
+
+    >>> slots = [(3, True, [0.0, 2.0], "a", [], {}), (2, True, [], None, [], {"b=x": 0})]
+    >>> terms_of_basis({"a": 0.5, "b=x": 1.0}, slots, {0: [10.0, 20.0]}, [(0, 1, {0: 7.0})])
+    [(10.0, 0.75), (20.0, 0.25), (7.0, 1.0)]
+    """
+    terms, bins = [], []
+    for s, (count, few, knots, number, missing, codes) in enumerate(slots):
+        own = -1
+        for name in codes:
+            own = codes[name] if found.get(name) else own
+        if number is not None:
+            own = count - 1
+            if not any(found.get(name) for name in missing):
+                j, part = place_of_number(found.get(number, 0.0), knots)
+                own = j + 1 if few and part >= 0.5 else j
+                if s in curves:
+                    terms += [(curves[s][j], 1.0 - part), (curves[s][j + 1], part)]
+        bins.append(own)
+    for a, b, weights in cells:
+        if bins[a] >= 0 and bins[b] >= 0:
+            weight = weights.get(bins[a] * slots[b][0] + bins[b])
+            terms += [] if weight is None else [(weight, 1.0)]
+    return terms

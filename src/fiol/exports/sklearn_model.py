@@ -15,12 +15,16 @@ with a coding and for hashed names. Where a loss has a factor inside its link, w
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
+from fiol.features.basis import ColumnBasis, Expander
 from fiol.features.chunk import Chunk
+from fiol.features.column_roles import Roles
+from fiol.features.containers import to_chunk
 from fiol.features.frames import as_frame
 from fiol.features.hashing import Hashing
 from fiol.features.table_encoding import TableEncoding
@@ -72,6 +76,37 @@ class RowVectorizer:
         return self
 
 
+class BasisVectorizer:
+    """Adds hats and cells to a matrix with a column per feature of a model. `fit` does nothing."""
+
+    def __init__(self, basis: ColumnBasis, roles: Roles, cells: bool) -> None:
+        self.basis, self.roles, self.cells = basis, roles, cells
+
+    def fit(self, X: Any, y: Any = None) -> BasisVectorizer:
+        """Return the vectorizer itself."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True: there is nothing to fit."""
+        return True
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows as a matrix in CSR form."""
+        import scipy.sparse
+
+        chunk = Expander(self.basis, self.roles).expanded(to_chunk(X))[int(self.cells)]
+        size = self.roles.size + self.basis.added[1 + int(self.cells)]
+        return scipy.sparse.csr_matrix((chunk.data, chunk.indices, chunk.indptr), (chunk.rows, size))
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Return the rows as a sparse matrix; there is nothing to fit."""
+        return self.transform(X)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the arguments of the constructor by name."""
+        return {"basis": self.basis, "roles": self.roles, "cells": self.cells}
+
+
 def to_sklearn(model: Any) -> Any:
     """Return the fitted estimator, or a pipeline that ends with it.
 
@@ -82,22 +117,27 @@ def to_sklearn(model: Any) -> Any:
     >>> type(model).__name__, model.classes_, bool(np.allclose(model.decision_function(X), learner.scores(X)))
     ('LogisticRegression', array([-1,  1]), True)
     """
-    linear = linear_model(model)
+    from sklearn.pipeline import make_pipeline
+
+    linear, expand = linear_model(model), list[Any]()
+    if linear.basis is not None:
+        core = model.core
+        expand = [BasisVectorizer(core.levels.basis, core.space.roles, bool(linear.basis.pairs))]
+        linear = dataclasses.replace(linear, weights=np.atleast_2d(model.weights))
     estimator = fitted_regressor(linear) if linear.labels is None else fitted_classifier(linear)
     estimator.n_features_in_ = linear.weights.shape[1]
     if linear.kind == "numbers" or linear.plain_columns:
-        if linear.names is not None:
+        if linear.names is not None and not expand:
             estimator.feature_names_in_ = np.array(linear.names, object)
-        return estimator
-    from sklearn.pipeline import make_pipeline
+        return make_pipeline(*expand, estimator) if expand else estimator
 
     if linear.pairs and linear.coding is None:
         raise NoExportError("interactions of namespaces are made while files are read: export to python or json")
     if linear.kind == "names" and all(isinstance(name, str) for name in linear.names or ()):
-        return make_pipeline(dict_vectorizer(linear), estimator)
+        return make_pipeline(dict_vectorizer(linear), *expand, estimator)
     bits = None if linear.hashing is None else linear.hashing.bits
     function = None if linear.hashing is None else linear.hashing.function
-    return make_pipeline(RowVectorizer(linear.coding, linear.names, bits, function), estimator)
+    return make_pipeline(RowVectorizer(linear.coding, linear.names, bits, function), *expand, estimator)
 
 
 def dict_vectorizer(model: ExportedModel) -> Any:

@@ -25,9 +25,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from fiol.exports.basis import ExportedSlot
 from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import Dialect, identifier, number_literal, text_literal
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
+from fiol.exports.sql_basis import SlotSource, basis_terms, inner_select
 from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.features.column_values import NUMERIC_TEXT
 from fiol.features.interactions import belongs_to
@@ -64,7 +66,10 @@ def sql_scores(model: Any, table: str = "data", column: str = "f{}", dialect: st
         f"  {score_expression(linear, k, column, DIALECTS[dialect])} AS {identifier(linear.score_name(k))}"
         for k in range(len(linear.intercepts))
     ]
-    return "SELECT\n" + ",\n".join(columns) + f"\nFROM {identifier(table)}\n"
+    rows = identifier(table)
+    if linear.basis is not None:
+        rows = inner_select(linear.basis, lambda slot: slot_source(linear, slot, column, DIALECTS[dialect]), table)
+    return "SELECT\n" + ",\n".join(columns) + f"\nFROM {rows}\n"
 
 
 def score_expression(model: ExportedModel, k: int, column: str, dialect: Dialect) -> str:
@@ -81,7 +86,26 @@ def score_expression(model: ExportedModel, k: int, column: str, dialect: Dialect
         terms = (f"({number_literal(w)} * {identifier(str(name))})" for name, w in weights.items())
     else:
         raise NoExportError("named features that are no columns are in no table: export to python or json")
-    return balanced_sum([number_literal(float(model.intercepts[k])), *terms])
+    more = () if model.basis is None else basis_terms(model.basis, k)
+    return balanced_sum([number_literal(float(model.intercepts[k])), *terms, *more])
+
+
+def slot_source(model: ExportedModel, slot: ExportedSlot, column: str, dialect: Dialect) -> SlotSource:
+    """Return the number of a column with knots, or conditions of its categories, as SQL expressions."""
+    if model.coding is None:
+        if model.names is None:
+            value = f"COALESCE({identifier(column.replace('{}', str(slot.number)))}, 0.0e0)"
+        else:
+            value = identifier(str(slot.number))
+        return SlotSource(value, "", [])
+    features = [*slot.codes, *([] if slot.number is None else [slot.number])]
+    found = {name: atom for name in features for one in model.coding.columns if not one.is_left_out
+             for atom in column_atoms(one, str(name), dialect)}  # fmt: skip
+    codes = [(found[name].condition, code) for name, code in slot.codes.items() if name in found]
+    if slot.number is None:
+        return SlotSource("", "", codes)
+    own = next(one for one in model.coding.columns if one.name == slot.column)
+    return SlotSource(found[slot.number].value, missing_condition(own, dialect), [])
 
 
 # --- features of columns ----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.features.arrow_arrays import arrow_whole, null_mask, numbers_of_arrow
 from fiol.features.cell_rules import (
     MISSING_MARKERS,
     cell_text,
@@ -388,17 +389,10 @@ def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
     coded = arrow_whole(array).dictionary_encode()
     texts = coded.dictionary.to_pylist()
     plain = pyarrow.types.is_string(coded.type.value_type) or pyarrow.types.is_large_string(coded.type.value_type)
-    return coded.indices.fill_null(-1).to_numpy().astype(np.int64), texts if plain else list(map(cell_text, texts))
-
-
-def arrow_whole(array: Any) -> Any:
-    """Return an Arrow array in one piece, without a dictionary."""
-    import pyarrow
-
-    whole = array.combine_chunks() if isinstance(array, pyarrow.ChunkedArray) else array
-    if isinstance(whole, pyarrow.ChunkedArray):  # older versions
-        whole = whole.chunk(0) if whole.num_chunks == 1 else pyarrow.concat_arrays(whole.chunks)
-    return whole.dictionary_decode() if pyarrow.types.is_dictionary(whole.type) else whole
+    codes, nulls = numbers_of_arrow(coded.indices).astype(np.int64), null_mask(coded.indices)
+    if nulls is not None:
+        codes[nulls] = -1
+    return codes, texts if plain else list(map(cell_text, texts))
 
 
 def moments_in_arrow(array: Any, form: str) -> Any:
@@ -417,7 +411,8 @@ def moments_in_arrow(array: Any, form: str) -> Any:
     moments = moments_in_bytes(np.frombuffer(data or b"", np.uint8), ends[:-1], ends[1:], form)
     if np.isnat(moments).any():
         return None
-    found[~whole.is_null().to_numpy(zero_copy_only=False)] = moments
+    nulls = null_mask(whole)
+    found[slice(None) if nulls is None else ~nulls] = moments
     return found
 
 

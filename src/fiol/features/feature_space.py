@@ -12,6 +12,7 @@ import numpy as np
 
 from fiol.components.row import Floats, Indices
 from fiol.features.chunk import Chunk
+from fiol.features.column_roles import ColumnRoles, Roles
 from fiol.features.column_values import BadValueError
 from fiol.features.containers import as_matrix, check_two_dimensional, to_chunk
 from fiol.features.frames import Frame, as_frame, converted, eager, is_sparse
@@ -92,6 +93,9 @@ class FeatureSpace:
         self.table_encoding = table_encoding
         #: Counts the keys of dicts that are no columns of the table encoding.
         self.unknown = UnknownKeys()
+        #: The space whose features have the names, where those of this one are its numbers.
+        self.outer: FeatureSpace | None = None
+        self.column_roles = ColumnRoles()
         #: The classes of a model that has classes.
         self.labels: Labels | None = None
 
@@ -101,6 +105,14 @@ class FeatureSpace:
         if isinstance(self.encoder, Vocabulary):
             return list(self.encoder.names)
         return None if self.columns is None else list(self.columns)
+
+    @property
+    def roles(self) -> Roles:
+        """The column of every feature, and what the feature is there."""
+        if self.outer is not None:
+            return self.outer.roles
+        names = self.encoder.names if isinstance(self.encoder, Vocabulary) else None
+        return self.column_roles.of(names, self.features, self.table_encoding)
 
     # --- transactions -------------------------------------------------------------------------
 
@@ -117,6 +129,7 @@ class FeatureSpace:
     def rewind(self, mark: Any) -> None:
         """Remove all names, columns, features and labels added since the mark."""
         self.encoder, self.columns, self.dense_columns, self.table_encoding, self.features, self.labels, marks = mark
+        self.column_roles.clear()
         if self.encoder is not None:
             self.encoder.rewind(marks[0])
         if self.labels is not None:
@@ -140,6 +153,7 @@ class FeatureSpace:
     def restore(self, header: Mapping[str, Any]) -> None:
         """Replace features, columns and labels by those of a header."""
         self.features = header["features"]
+        self.column_roles.clear()
         self.columns = None if header["columns"] is None else tuple(header["columns"])
         self.dense_columns = header.get("dense_columns")
         self.table_encoding = None if header.get("coding") is None else TableEncoding.from_json(header["coding"])
@@ -269,14 +283,10 @@ class FeatureSpace:
         encoder = self.encoder if isinstance(self.encoder, Hashing) else self.vocabulary()
         return encoder.encode_one(self.with_names(row), None, False, self.unseen)
 
-    def moments(self, X: Any) -> tuple[Floats, Floats]:
-        """Return the mean and mean square of every feature in some rows."""
+    def read_all(self, X: Any) -> Chunk:
+        """Return the rows of any container, or of a generator, as a chunk; no features are added."""
         X, rows = counted(X, "a list of such dicts")
-        chunk = self.read(list(X) if rows is None else X)
-        known = chunk.indices < self.features
-        indices, data = chunk.indices[known], chunk.data[known]
-        mean, square = (np.bincount(indices, data**k, self.features) / max(chunk.rows, 1) for k in (1, 2))
-        return mean, square
+        return self.read(list(X) if rows is None else X)
 
     @property
     def unseen(self) -> int | None:
@@ -401,6 +411,7 @@ class FeatureSpace:
         """Replace the features by those of another feature space, not by copies."""
         self.encoder, self.features, self.table_encoding = other.encoder, other.features, other.table_encoding
         self.columns, self.dense_columns = other.columns, other.dense_columns
+        self.column_roles.clear()
 
     def name_columns(self, frame: Frame | None) -> None:
         """Turn features that were columns of numbers into names, and make a table encoding with these columns."""

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.features.arrow_arrays import null_mask, numbers_of_arrow
 from fiol.features.chunk import Names
 
 #: Conversions of other containers to supported ones, by class or by "library.Class".
@@ -263,6 +264,10 @@ def present_values(series: Any) -> tuple[Any, Any]:
     """Return the values of a narwhals series that are not null, and a mask of nulls, None without any."""
     if isinstance(getattr(series.to_native(), "dtype", None), np.dtype):
         return series.to_numpy(), None
+    if type(series.to_native()).__module__.partition(".")[0] == "pyarrow":
+        found, nulls = numbers_of_arrow(series.to_native()), null_mask(series.to_native())
+        if found is not None:
+            return found if nulls is None else found[~nulls], nulls
     missing = series.is_null().to_numpy()
     present = series.drop_nulls() if missing.any() else series
     array = present.to_numpy()

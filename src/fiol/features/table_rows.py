@@ -68,7 +68,7 @@ def all_values_in(
     encoding: TableEncoding, rows: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[Column, Any, list[Any]]]:
     """Yield every column, the numbers of all rows, and the column's values, None where it is absent."""
-    everywhere = np.arange(len(rows))
+    everywhere, rows = np.arange(len(rows)), list(map(flat_dict, rows))
     for column in encoding.columns:
         yield column, everywhere, [plain_cell(row.get(column.name)) for row in rows]
 
@@ -80,7 +80,7 @@ def present_values_in(
     rows = [flat_dict(row) for row in rows]
     known = {column.name: column for column in encoding.columns if column.kind != "undecided"}
     columns = columns_in(rows)
-    for key in dict.fromkeys([*known, *columns]):
+    for key in dict.fromkeys([*encoding.names, *columns]):
         if key not in columns:
             continue
         there, values = columns[key]
@@ -204,7 +204,7 @@ class UnknownKeys:
         if encoding.optional:
             return
         known = set(encoding.names)
-        found = [str(key) for row in rows for key in row if key not in known and str(key) not in known]
+        found = [str(key) for row in rows for key in flat_dict(row) if key not in known and str(key) not in known]
         first = found and not self.count
         self.count += len(found)
         if first:

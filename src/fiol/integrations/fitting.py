@@ -18,8 +18,8 @@ from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS, EpochRun
 from fiol.models.one_vs_rest import OneVsRest
 
-#: So often, over this last part of a pass, `fit` looks at the weights that it takes the mean of (docs/benchmarks.md has
-#: what others gave: longer means lag behind where there is still much to learn).
+#: So often, over this last part of a pass, `fit` looks at the weights that it takes the mean of. Longer means lag
+#: behind where there is still much to learn.
 LOOKS_PER_TAIL, TAIL = 8, 0.125
 #: Fewer rows than that, held back, say nothing about how many passes to make.
 FEWEST_HELD_BACK = 10
@@ -173,10 +173,9 @@ def continued(old: Any, new: Any) -> Any:
     if isinstance(old, OneVsRest):
         new.core.learners = {label: continued(old.learners[label], learner) for label, learner in new.learners.items()}
         return new
-    if old.n_features != new.n_features:
-        raise ValueError(
-            f"with warm_start, X must have the {old.n_features} features of the last fit, got {new.n_features}"
-        )
+    before, now = old.core.space.features, new.core.space.features
+    if before != now:
+        raise ValueError(f"with warm_start, X must have the {before} features of the last fit, got {now}")
     if old.core.has_update_of(new.core):
         return old
     places = slice(None) if old.classes is None else old.core.codes_of(new.classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fiol.components.component import per_feature_sizes
 from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Logistic
 from fiol.components.regularizers import Unregularized
+from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import MOST_FEATURES
 from fiol.features.hashing import Hashing, integer
 from fiol.features.labels import Labels, check_classes
@@ -45,6 +47,34 @@ def check_dtype(dtype: Any) -> Any:
     if found is None or found not in (np.dtype(np.float64), np.dtype(np.float32)):  # numpy finds None equal to float64
         raise ValueError(f'dtype must be "float64" or "float32", got {dtype!r}')
     return found
+
+
+#: What the features of a model are made of: columns as they are, curves of columns, cells of pairs of columns.
+FEATURES: dict[str, TableBasis | None] = {
+    "linear": None,
+    "additive": TableBasis(max_pairs=0),
+    "pairwise": TableBasis(),
+    "auto": TableBasis(),
+}
+
+
+def basis_named(features: Any) -> TableBasis | None:
+    """Return the basis that the option `features` stands for; None for "linear"."""
+    if isinstance(features, TableBasis):
+        return features
+    if not isinstance(features, str) or features not in FEATURES:
+        raise ValueError(f"features must be one of {', '.join(FEATURES)}, got {features!r}")
+    return FEATURES[features]
+
+
+def with_features(update: Any, features: Any) -> Any:
+    """Return the update with curves and pairs as features, if they are asked for; None leaves it as it is."""
+    basis = None if features is None else basis_named(features)
+    if basis is None:
+        return update
+    if not isinstance(update, Ensemble):
+        raise TypeError(f"features={features!r} needs an ensemble, such as the default, got {update.brief()}")
+    return replace(update, basis=basis)
 
 
 def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
@@ -130,3 +160,12 @@ def fixed_features(
     if n_features is None and (update.geometry.reparametrization().whole_rows or everywhere):
         raise TypeError(f"{type(update.geometry).__name__} needs to know how many features there are: give n_features")
     return n_features
+
+
+def check_levels(bits: Any, max_features: Any) -> None:
+    """Raise TypeError if features of a model with curves and pairs have no names, or are dropped."""
+    for name, value in (("bits", bits), ("max_features", max_features)):
+        if value is not None:
+            raise TypeError(
+                f'{name} excludes curves and pairs, which need the columns of features: use features="linear"'
+            )

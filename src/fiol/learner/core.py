@@ -6,6 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from fiol.components.row import Floats
 from fiol.components.subproblem import expect
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import make_engine
+from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, target_of
 from fiol.features.blocks import scattered
 from fiol.features.chunk import MOST_FEATURES, Chunk
@@ -26,7 +28,15 @@ from fiol.features.numbered_rows import NumberedRow, number_arrays
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import Transaction
 from fiol.features.vocabulary import Vocabulary
-from fiol.learner.arguments import check_dtype, check_flag, fixed_features, labels_for, plans_of, table_encoding_given
+from fiol.learner.arguments import (
+    check_dtype,
+    check_flag,
+    check_levels,
+    fixed_features,
+    labels_for,
+    plans_of,
+    table_encoding_given,
+)
 from fiol.learner.model_core import ModelCore, known_classes
 from fiol.persistence import records
 from fiol.summary import root_mean_squares
@@ -85,6 +95,10 @@ class LearnerCore(ModelCore):
     def numbered(self) -> bool:
         """Whether features are the columns of a matrix, not names or hashes."""
         return self.space.encoder is None
+
+    @property
+    def levels(self) -> LevelsEngine | None:
+        return self.engine if isinstance(self.engine, LevelsEngine) else None
 
     def options(self) -> dict[str, Any]:
         return {**super().options(), "max_features": self.space.max_features}
@@ -239,7 +253,10 @@ class LearnerCore(ModelCore):
         return scores
 
     def entered(self, chunk: Chunk) -> Chunk:
-        """Return the rows in the coordinates of the geometry."""
+        """Return the rows in the coordinates of the geometry; levels learn which columns their features belong to."""
+        if self.levels is not None:
+            self.levels.roles = self.space.roles
+            return chunk
         return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.space.features))
 
     # --- learning from single rows --------------------------------------------------------------
@@ -418,7 +435,7 @@ class LearnerCore(ModelCore):
         """Return a core with at most `max_nonzero` weights of this one: see `Learner.truncated`."""
         w = self.weights()
         squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
-        cost = squares * (self.stiffness() if X is None else self.space.moments(X)[1])
+        cost = squares * (self.stiffness() if X is None else self.moments(X)[1])
         w[..., np.lexsort((-squares, -cost))[max_nonzero:]] = 0.0
         new = self.with_update(Update(self.update.loss))
         new.start_from(w, self.intercept())
@@ -486,7 +503,12 @@ def make_learner_core(
     labels = space.labels = labels_for(update, classes)
     size = update.geometry.reparametrization().weights_per_feature * space.features
     scores = None if labels is None else len(labels)
-    engine = make_engine(update, plans, size, intercept, average, dtype, compiled, scores)
+    if isinstance(update, Ensemble) and update.basis is not None:
+        check_levels(bits, max_features)
+        level = make_engine(replace(update, basis=None), plans, size, intercept, average, dtype, compiled, scores)
+        engine: Engine = LevelsEngine(update, level)  # type: ignore[arg-type]
+    else:
+        engine = make_engine(update, plans, size, intercept, average, dtype, compiled, scores)
     return LearnerCore(update, space, engine, intercept, average, dtype, compiled)
 
 

@@ -11,6 +11,7 @@ from fiol.components.row import Floats
 from fiol.features.column_names import column_and_value, column_of_feature
 from fiol.features.feature_moments import FeatureMoments
 from fiol.features.feature_space import FeatureSpace
+from fiol.learner.effects import effects_of
 from fiol.learner.model_core import ModelCore
 from fiol.summary import by_importance
 
@@ -30,10 +31,14 @@ def importances(core: ModelCore, meta: Mapping[str, Any], most: int | None, X: A
     if X is None:
         means, squares = estimated_moments(core, meta)
     else:
-        means, squares = space.moments(X)
+        means, squares = core.moments(X)
     if by == "feature":
         size = weights if weights.ndim == 1 else np.sqrt(np.mean(weights * weights, axis=0))
-        return by_importance(space.names, size * np.sqrt(np.maximum(squares - means * means, 0.0)), most)
+        return by_importance(core.feature_names(), size * np.sqrt(np.maximum(squares - means * means, 0.0)), most)
+    if core.feature_count > space.features:
+        found = effects_of(core)
+        sizes = {one.name: one.size for one in found.columns} | {one.name: one.size for one in found.pairs}
+        return by_importance(list(sizes), np.array(list(sizes.values())), most)
     layout = columns_of_features(space)
     return by_importance(layout.columns, column_deviations(layout, np.atleast_2d(weights), means, squares), most)
 
@@ -100,18 +105,19 @@ def estimated_moments(core: ModelCore, meta: Mapping[str, Any]) -> tuple[Floats,
     Those in `meta` are exact. Others follow from root mean squares: the mean of values 0 and 1 is their mean square; a
     mean that is not known counts as 0.
     """
-    space = core.space
-    squares = core.root_mean_squares() ** 2
+    space, own = core.space, core.own_numbers()
+    squares, sizes = core.root_mean_squares() ** 2, core.scales()
     named = space.names is not None and space.table_encoding is not None
-    indicators = columns_of_features(space).indicators & (core.scales() == 1.0) if named else np.zeros(0, bool)
+    indicators = columns_of_features(space).indicators & (sizes[own] == 1.0) if named else np.zeros(len(own), bool)
     means = np.zeros(len(squares))
-    means[: len(indicators)][indicators] = squares[: len(indicators)][indicators]
+    means[own[indicators]] = squares[own[indicators]]
     if "moments" in meta:
         moments = FeatureMoments.from_json(meta["moments"])
         places = numbers_of_features(space, moments.names)
-        known = (places >= 0) & (places < len(means))
+        known = (places >= 0) & (places < len(own))
         mean, deviation = (values[known] for values in moments.means_and_deviations())
-        means[places[known]], squares[places[known]] = mean, mean * mean + deviation * deviation
+        where = own[places[known]]
+        means[where], squares[where] = mean, mean * mean + deviation * deviation
     return means, squares
 
 

@@ -19,7 +19,7 @@ from fiol.features.blocks import blocks_of
 from fiol.features.feature_space import counted, one_row
 from fiol.features.hashing import integer
 from fiol.learner import files, merge, parallel
-from fiol.learner.arguments import chosen_update
+from fiol.learner.arguments import chosen_update, with_features
 from fiol.learner.core import LearnerCore, make_learner_core, only_score
 from fiol.learner.model import Model, is_canonical_row
 from fiol.persistence.model import register_kind
@@ -44,7 +44,7 @@ class Learner(Model):
     max_features : the largest number of features to hold. When a row needs more, features whose weight is exactly 0 are
         dropped; a feature that comes back later starts anew.
     table_encoding : how columns of frames become features: a dict from columns to kinds ("category", "words", ...), a
-        `TableEncoding`, or None, which infers it from the first frame: docs/columns.md.
+        `TableEncoding`, or None, which infers it from the first frame: docs/guides/columns.md.
     intercept : whether to fit an intercept, which is never penalized.
     average : keep the average of the weights over all rounds, and predict with it.
     dtype : how numbers per feature are stored, "float64" or "float32". All arithmetic is in float64. Values are 0 or
@@ -52,6 +52,10 @@ class Learner(Model):
         float32 raise OverflowError.
     classes : with a joint loss (`Softmax()`, `CrammerSinger()`), the labels of all classes. By default classes may
         appear at any time; the weights of a new one start at 0.
+    features : what is made of the columns of a table. "linear", the default: every column as it is. "additive": a curve
+        for every column of numbers, too. "pairwise" or "auto": a table of cells for every pair of columns as well. A
+        stack mixes what the simpler models and the richer one predict, so that "auto" costs little where a linear
+        model is best: docs/tables.md. Or a `TableBasis` with its own limits.
     compiled : False runs the same code in the interpreter.
 
     Notes
@@ -126,10 +130,11 @@ class Learner(Model):
         average: bool = False,
         dtype: Any = "float64",
         classes: Sequence[Any] | None = None,
+        features: Any = None,
         compiled: bool = True,
     ) -> None:
         self.core = make_learner_core(
-            chosen_update(update, loss, regularizer),
+            with_features(chosen_update(update, loss, regularizer), features),
             n_features=n_features,
             bits=bits,
             max_features=max_features,
@@ -151,7 +156,7 @@ class Learner(Model):
 
         A round has a tenth of the rows so far, after 2,000 rows in one stream. Its shards start from copies of one
         learner; then their updates are pooled (`fiol.engine.parallel.shards`), and one more exact step finds how much
-        of the pooled update to apply. The result is not that of a single stream; docs/parallel.md says how near it is.
+        of the pooled update to apply. The result is not that of a single stream: see docs/guides/parallel.md.
 
         Parameters
         ----------
@@ -200,8 +205,8 @@ class Learner(Model):
         """Make one round for a dict of features, and return its score before.
 
         Keys are names, or numbers; a text value is part of the name: {"color": "red"} is {"color=red": 1}. If the model
-        learned from frames, the dict is a row of their table, and an absent column is missing (docs/columns.md). With a
-        joint loss the result is an array with the score of every class.
+        learned from frames, the dict is a row of their table, and an absent column is missing (docs/guides/columns.md).
+        With a joint loss the result is an array with the score of every class.
 
         >>> from fiol import FIOL, Learner, Squared
         >>> Learner(FIOL(Squared())).learn_named({"age": 30, "color": "red"}, y=1.0)
@@ -403,7 +408,7 @@ class Learner(Model):
         (True, True)
         """
         with self.core.lock:
-            return self.core.engine.report(self.n_features)
+            return self.core.engine.report(self.core.space.features)
 
     def member(self: Self, k: int | None = None) -> Self:
         """Return an independent learner that continues from member k of an ensemble; by default from the best.
@@ -465,7 +470,7 @@ class Learner(Model):
         shares do not say how often a learner was merged before.)
 
         A mean is not the learner of all rows in one stream: after one long run each, it has learned about as much as
-        one of them. Short rounds from a common base lose less (docs/streams.md has numbers).
+        one of them. Short rounds from a common base lose less (docs/explanations/streams.md has numbers).
 
         Examples
         --------

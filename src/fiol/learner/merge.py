@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fiol.engine.engine import Engine
+from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.parallel.merge import merge_engines, shares_of
 from fiol.features.feature_space import FeatureSpace
 from fiol.features.vocabulary_merge import Places, check_descends, check_places, merge_feature_spaces
@@ -63,4 +64,7 @@ def aligned_engine(core: LearnerCore, places: Places, space: FeatureSpace) -> En
     each = core.update.geometry.reparametrization().weights_per_feature
     features = (each * places.features[:, None] + np.arange(each)).ravel()
     scores = None if space.labels is None else len(space.labels)
-    return core.engine.placed(features, each * space.features, places.scores, scores)
+    engine = core.engine.placed(features, each * space.features, places.scores, scores)
+    if isinstance(engine, LevelsEngine):
+        engine.roles = space.roles
+    return engine

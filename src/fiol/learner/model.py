@@ -290,13 +290,13 @@ class Model(Exportable):
     @property
     def n_features(self) -> int:
         """The number of features, or of those seen so far if it grows."""
-        return self.core.space.features
+        return self.core.feature_count
 
     @property
     def names(self) -> list[str | int] | None:
         """The names of the features, in the order of `weights`; None if features are numbers."""
         with self.core.lock:
-            return self.core.space.names
+            return self.core.feature_names()
 
     @property
     def width(self) -> int | None:

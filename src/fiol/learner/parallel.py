@@ -38,7 +38,7 @@ def learn_parallel(core: LearnerCore, X: Any, y: Any, sample_weight: Any, parts:
             with members_in_threads(core, threads):
                 scores = core.learn_container(X, targets, sample_weights)
         else:
-            chunk, labels, engine = core.encode_rows(X), core.labels, core.engine
+            chunk, labels, engine = core.entered(core.encode_rows(X)), core.labels, core.engine
             if labels is not None:
                 targets, first = labels.code(targets)
                 if first.size:  # all shards have the same classes from their first row on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 from collections.abc import Iterator, Mapping
@@ -55,7 +56,7 @@ class ArrowFile(Format):
         try:
             table = arrow.Table.from_batches([reader.read_next_batch()[:ROWS_AT_ONCE]])
         except (arrow.ArrowInvalid, OSError, StopIteration):
-            table = reader.schema.empty_table()
+            return fields_by_types(flat_table(reader.schema.empty_table()), given)
         return guessed_fields(columns_of(as_frame(flat_table(table))), given)
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
@@ -77,6 +78,17 @@ class ArrowFile(Format):
                 yield table, first, stream.name, before + stream.taken
                 first += table.num_rows
             before += stream.taken
+
+
+def fields_by_types(table: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a table without rows: text is a category, everything else is what its type says."""
+    fields = guessed_fields(columns_of(as_frame(table)), given)
+    text = {field.name for field in table.schema if "string" in str(field.type)}
+    columns = (
+        dataclasses.replace(column, kind="category") if column.kind == "undecided" and column.name in text else column
+        for column in fields["coding"].columns
+    )
+    return {**fields, "coding": dataclasses.replace(fields["coding"], columns=tuple(columns))}
 
 
 def tables_in(stream: Stream) -> Iterator[Any]:

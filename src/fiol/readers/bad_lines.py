@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fiol.readers.batch import BadLineError
+if TYPE_CHECKING:  # the command takes ON_ERROR from here, and starts without numpy
+    from fiol.readers.batch import BadLineError
 
 #: What may be done about a bad line or cell.
 ON_ERROR = ("stop", "skip", "missing")
@@ -18,7 +19,7 @@ class BadLines:
     With `on_error="stop"` the first error is raised. With "skip", lines with a bad cell are bad lines. With "missing",
     bad cells are missing values, and lines that are no rows are still errors.
 
-    >>> from fiol.readers.batch import Place
+    >>> from fiol.readers.batch import BadLineError, Place
     >>> bad = BadLines("skip")
     >>> bad.note(BadLineError(Place("a.svm", 3), 8, "no number"))
     >>> bad.count, [str(error) for error in bad.first]
@@ -28,7 +29,8 @@ class BadLines:
     def __init__(self, on_error: str = "stop") -> None:
         if on_error not in ON_ERROR:
             raise ValueError(f"on_error must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
-        self.on_error, self.count, self.first = on_error, 0, list[BadLineError]()
+        self.on_error, self.count = on_error, 0
+        self.first: list[BadLineError] = []
         #: How many cells of a column became missing, and the first of them.
         self.cells: dict[str, tuple[int, BadLineError]] = {}
 

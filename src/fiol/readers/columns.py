@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fiol.features.arrow_arrays import null_mask, numbers_of_arrow
 from fiol.features.cell_rules import cell_text, is_missing
 from fiol.features.column_values import BadValueError, ColumnValues
 from fiol.features.frames import as_list, match_columns
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 ASIDE = ("target", "weight", "tag")
 #: So many columns are named where one is not there.
 MOST_NAMED = 20
+#: How many different cells of a column are examples, out of how many first rows.
+EXAMPLES, EXAMPLE_ROWS = 3, 100
 
 
 def arrow_module(name: str = "pyarrow") -> Any:
@@ -46,11 +49,28 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
         if given.get(name) is not None and given[name] not in names:
             raise ValueError(f"for the {name}, {no_column(given[name], names)}")
     told = TableEncoding.from_spec(given.get("coding"))
+    if told.complete:  # that of a model, which holds for files of every format
+        return {"coding": told, "pairs": tuple(given.get("pairs") or told.pairs)}
+    examples = {values.name: examples_of(values) for values in columns}
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     pairs = tuple(given.get("pairs") or told.pairs)
     coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=pairs, complete=False).completed_by(columns)
-    return {"coding": coding, "pairs": pairs}
+    return {"coding": coding, "pairs": pairs, "examples": examples}
+
+
+def examples_of(values: ColumnValues) -> list[str]:
+    """Return the first different cells of a column as text, out of its first rows.
+
+    >>> from fiol.features.column_values import ListedValues
+    >>> examples_of(ListedValues("age", [30, None, 30.5, 30, 0]))
+    ['30', '30.5', '0']
+    """
+    first = values.series[:EXAMPLE_ROWS] if isinstance(values.series, list) else values.series.head(EXAMPLE_ROWS)
+    cells = first if isinstance(first, list) else first.to_list()
+    present = (cell for cell in cells if not is_missing(cell))
+    texts = (", ".join(map(str, cell)) if isinstance(cell, (list, np.ndarray)) else cell_text(cell) for cell in present)
+    return list(dict.fromkeys(texts))[:EXAMPLES]
 
 
 def no_column(name: str, names: Sequence[str]) -> str:
@@ -132,9 +152,9 @@ def missing_in(values: Any) -> Any:
     """Which of the values of an Arrow array, or of a list, are missing."""
     if isinstance(values, list):
         return np.array([is_missing(value) for value in values], bool)
-    return np.asarray(
-        values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False) if hasattr(values, "type") else []
-    )
+    nulls, numbers = null_mask(values), numbers_of_arrow(values)
+    lacking = np.zeros(len(values), bool) if nulls is None else nulls
+    return lacking | np.isnan(numbers) if numbers is not None and numbers.dtype.kind == "f" else lacking
 
 
 def taken(values: Any, kept: Any, whole: bool) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fiol.features.arrow_arrays import numbers_of_arrow
 from fiol.features.cell_rules import is_marker, number_of_text
 from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of, comma_hint
 from fiol.features.frames import as_frame
@@ -66,9 +67,9 @@ class CsvTypes:
             return "whole" if all(-(2**63) <= int(text) < 2**63 for text in cells) else "text"
         numbers = sum(count for text, count in cells.items() if self.is_number(text))
         share = 1.0 if target else NUMBER_SHARE  # classes may be numbers and texts
-        if kind == "number" or (numbers and numbers >= share * sum(cells.values())):
-            return "number"
-        return "truth" if {*cells} <= {*TRUE_WORDS, *FALSE_WORDS} else "text"
+        if cells and {*cells} <= {*TRUE_WORDS, *FALSE_WORDS}:
+            return "truth"
+        return "number" if kind == "number" or numbers >= share * sum(cells.values()) else "text"
 
     def is_number(self, text: str) -> bool:
         """Return whether a text is a number, with the decimal point of the options."""
@@ -123,8 +124,8 @@ class CsvTypes:
 
     def has_infinite(self, table: Any) -> bool:
         """Return whether pyarrow read a number that is not finite, such as inf."""
-        numbers = (name for name in table.column_names if self.types.get(name) == "number")
-        return any(not np.isfinite(table.column(name).drop_null().to_numpy()).all() for name in numbers)
+        numbers = (table.column(name) for name in table.column_names if self.types.get(name) == "number")
+        return any(not np.isfinite(numbers_of_arrow(column.drop_null())).all() for column in numbers)
 
     def table_by_cell(
         self, lines: CsvRecords, names: list[str], wanted: list[str], bad: BadLines

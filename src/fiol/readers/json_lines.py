@@ -19,7 +19,7 @@ import numpy as np
 from fiol.features.column_values import ListedValues
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import TableEncoding
-from fiol.features.table_rows import DEEPEST, flat_dict, named_rows_of_dicts
+from fiol.features.table_rows import DEEPEST, UnknownKeys, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
@@ -73,7 +73,9 @@ class JsonLines(Format):
                 if k + 1 < len(lines):
                     continue  # the last one may be cut; others are bad lines when their turn comes
         columns = [ListedValues(key, [row[key] for row in found if key in row]) for key in all_keys(found)]
-        encoding = dataclasses.replace(TableEncoding.from_spec(given.get("coding")), optional=True)
+        encoding = TableEncoding.from_spec(given.get("coding"))
+        if not encoding.complete:  # that of a model decides what an absent key is
+            encoding = dataclasses.replace(encoding, optional=True)
         return guessed_fields(columns, {**given, "coding": encoding})
 
     def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
@@ -83,12 +85,13 @@ class JsonLines(Format):
             made = self.guess(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         coding, aside = coding_of(reading), aside_columns(reading)
-        loop, before = JsonLoop(reading), sources.size or 0
+        loop, before, unknown = JsonLoop(reading), sources.size or 0, UnknownKeys()
         for block in sources.blocks():
             before += block.size
             batch = loop(block) if before > LOOPED_FROM else None
             if batch is None:
                 for rows, lines, _ in self.objects([block], bad):
+                    unknown.note(coding, rows)
                     batch = batch_of(reading, dict_rows(rows, lines, coding, aside, block), bad)
             if batch is not None:
                 yield batch
@@ -194,6 +197,8 @@ class JsonLoop:
             before = end
         pattern = (*literals, text[before:].encode())
         cells = [keys.index(column.name) if column.name in spans else -1 for column in rows.columns]
+        if not self.reading.coding.optional and min(cells[: rows.first_aside], default=0) < 0:
+            return False  # an absent key is a missing value
         if self.patterns:  # a target that some have, and others have not, is missing there
             one = next(iter(self.patterns.values()))
             aside = range(rows.first_aside, len(cells))

@@ -21,7 +21,7 @@ from fiol.reports.svg import Axis, DrawnCurve, axis_for, figure, histogram, shor
 from fiol.summary import brief_member
 from fiol.training.column_summary import COLUMNS_PRINTED, column_rows, count_features
 from fiol.training.evaluation import Evaluation
-from fiol.training.metrics import Line, TargetTable, Window
+from fiol.training.metrics import Line, Speed, TargetTable, Window
 from fiol.training.task_inference import Task
 
 #: Features, and classes of a confusion matrix, that are shown.
@@ -40,14 +40,6 @@ NAMES_OF_FIGURES = {
     "rmse": "RMSE",
     "mae": "mean absolute error",
 }
-
-
-class Speed(NamedTuple):
-    """Progress of a run at some moment: seconds, rows and bytes since its first row."""
-
-    seconds: float
-    rows: int
-    read: int
 
 
 @dataclasses.dataclass

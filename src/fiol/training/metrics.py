@@ -26,6 +26,14 @@ BLOCK_ROWS = 1000
 LARGEST_CONSTANT = 64.0
 
 
+class Speed(NamedTuple):
+    """Progress of a run at some moment: seconds, rows and bytes since its first row."""
+
+    seconds: float
+    rows: int
+    read: int
+
+
 class Line(NamedTuple):
     """A line of the training table: the metrics after a number of rows."""
 

@@ -19,7 +19,7 @@ MOST_TEXTS = 1000
 #: Two numbers that are not whole are classes from this number of rows on.
 ROWS_OF_TWO = 10
 #: All integers up to here are floats.
-LARGEST_WHOLE = 2**53
+LARGEST_WHOLE = 2**53 - 1
 
 #: Types of labels in JSON.
 Label = str | bool | int | float
@@ -181,7 +181,7 @@ def called_as(loss: AnyLoss) -> str:
 def plain_values(y: Any) -> Any:
     """Return the values of a series of any library as an array: float64 if all are numbers, else objects.
 
-    Whole numbers beyond 2^53 are objects, which keep all their digits.
+    Whole numbers from 2^53 on are objects, which keep all their digits.
 
     >>> plain_values([1, 2]), plain_values(["a", None]), plain_values([2**53 + 1])
     (array([1., 2.]), array(['a', None], dtype=object), array([9007199254740993], dtype=object))
@@ -223,7 +223,7 @@ def plain_number(value: Any) -> Any:
     (3, 2.5, 'a')
     """
     value = value.item() if isinstance(value, np.generic) else value
-    whole = isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE
+    whole = isinstance(value, float) and math.isfinite(value) and value == int(value) and abs(value) <= LARGEST_WHOLE
     return int(value) if whole else value
 
 

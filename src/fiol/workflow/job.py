@@ -203,34 +203,13 @@ class TrainingJob:
         """Return the summaries of columns as a model's file keeps them; nothing if rows have no columns."""
         if self.reading.coding is None:
             return {}
-        aside = (self.reading.target, self.reading.weight, self.reading.tag)
-        return {"columns": summarize_columns(self.reading.coding, aside, self.first)}
+        return {"columns": summarize_columns(self.reading, self.first)}
 
     def make_model(self) -> Any:
         """Return a new model as the options describe it; OptionError if there is none."""
-        o, loss = self.options, self.task.loss
-        alpha = DEFAULT_ALPHA if o.alpha is None else o.alpha
-        l1_ratio = DEFAULT_L1_RATIO if o.l1_ratio is None else o.l1_ratio
-        parts = {
-            "bits": o.bits,
-            "max_features": o.max_features,
-            "table_encoding": None if self.reading.coding is None else coding_of(self.reading),
-            "intercept": o.intercept,
-            "average": o.average,
-            "dtype": o.dtype,
-        }
-        try:
-            algorithm = None if o.algorithm is None else algorithm_named(o.algorithm)
-            step_size = step_size_given(o.step_size)
-            if algorithm is None and isinstance(step_size, str) and step_size == "auto" and not o.average:
-                regularizer = make_regularizer(o.penalty, alpha, l1_ratio)
-                model = TrainedModel(loss=loss, regularizer=regularizer, **parts)  # type: ignore[arg-type]
-            else:
-                alone = algorithm is not None or o.average
-                update = make_update(loss, o.penalty, alpha, l1_ratio, algorithm or "FIOL", step_size, alone=alone)  # type: ignore[arg-type]
-                model = TrainedModel(update, **parts)  # type: ignore[arg-type]
-        except (TypeError, ValueError) as error:
-            raise OptionError(" ".join(str(error).split())) from error
+        loss = self.task.loss
+        encoding = None if self.reading.coding is None else coding_of(self.reading)
+        model = model_of_options(self.options, loss, encoding)
         if isinstance(loss, JointLoss):
             for batch in self.first:
                 values = plain_values(batch.y)
@@ -342,6 +321,32 @@ class TrainingJob:
         if self.output is not None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self.output + BEST)
+
+
+def model_of_options(o: TrainOptions, loss: Any, encoding: Any) -> TrainedModel:
+    """Return a model before its first row, with a loss and a table encoding; OptionError if there is none."""
+    alpha = DEFAULT_ALPHA if o.alpha is None else o.alpha
+    l1_ratio = DEFAULT_L1_RATIO if o.l1_ratio is None else o.l1_ratio
+    parts = {
+        "bits": o.bits,
+        "max_features": o.max_features,
+        "table_encoding": encoding,
+        "intercept": o.intercept,
+        "average": o.average,
+        "dtype": o.dtype,
+        "features": o.features,
+    }
+    try:
+        algorithm = None if o.algorithm is None else algorithm_named(o.algorithm)
+        step_size = step_size_given(o.step_size)
+        if algorithm is None and isinstance(step_size, str) and step_size == "auto" and not o.average:
+            regularizer = make_regularizer(o.penalty, alpha, l1_ratio)
+            return TrainedModel(loss=loss, regularizer=regularizer, **parts)  # type: ignore[arg-type]
+        alone = algorithm is not None or o.average
+        update = make_update(loss, o.penalty, alpha, l1_ratio, algorithm or "FIOL", step_size, alone=alone)  # type: ignore[arg-type]
+        return TrainedModel(update, **parts)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise OptionError(" ".join(str(error).split())) from error
 
 
 def step_size_given(given: Any) -> Any:

@@ -6,7 +6,8 @@ import copy
 import dataclasses
 import io
 import os
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,8 @@ from fiol.learner.model import Model
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
-from fiol.public import load
+from fiol.readers.bad_lines import odd_cell_messages
+from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task
 
@@ -83,9 +85,11 @@ class Trained(Model):
     def batches(
         self, data: Any, y: Any = None, on_error: str = "missing", needs_target: bool = False
     ) -> Iterator[Batch]:
-        """Yield the rows of files or of a frame, as the model reads them."""
+        """Yield the rows of files or of a frame, as the model reads them; warn at the end of cells that are missing."""
         with self.reader(data, y, on_error, needs_target) as reader:
             yield from reader
+        for message in odd_cell_messages(reader):
+            warnings.warn(message, stacklevel=3)
 
     def reader(
         self,
@@ -94,8 +98,12 @@ class Trained(Model):
         on_error: str = "missing",
         needs_target: bool = True,
         target: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return a `Reader` of files or a frame; targets are in the column of the training data, `target`, or `y`."""
+        """Return a `Reader` of files or a frame; targets are in the column of the training data, `target`, or `y`.
+
+        `options` of the format replace those of the training data, such as {"delimiter": ";"}.
+        """
         from fiol.readers.reading import as_sources, format_of, guess
         from fiol.readers.sources import START_SIZE
 
@@ -108,14 +116,19 @@ class Trained(Model):
         found = format_of(*sources.start(START_SIZE))
         if reading is not None and found == "csv" and not reading.kind.has_columns:
             found = reading.format  # lines of names, such as Vowpal Wabbit's with named labels, look like CSV
+        if not needs_target and reading is not None:
+            reading, target = dataclasses.replace(reading, target=None, weight=None), None  # predictions need neither
         if reading is None or reading.format != found:
             given = {} if reading is None else {name: getattr(reading, name) for name in ("target", "weight", "tag")}
             coding = self.table_encoding if self.table_encoding is not None else getattr(reading, "coding", None)
             if coding is None and self.core.space.columns is not None:
                 coding = dict.fromkeys(self.core.space.columns, "number")
-            reading = guess(sources, **{"target": target, **given, "coding": coding, "format": found})
-        if not needs_target and reading.target is not None:
-            reading = dataclasses.replace(reading, target=None)  # rows are predicted whether or not they have one
+            given = {"target": target, **given, "coding": coding, "format": found}
+            reading = guess(sources, **given, options=options or {})
+        elif options:
+            reading = dataclasses.replace(reading, options={**reading.options, **options})
+        if not needs_target:
+            reading = dataclasses.replace(reading, target=None)
         return reading.batches(sources, on_error=on_error)
 
     def rows_of(self, X: Any) -> Any:
@@ -182,15 +195,21 @@ class Trained(Model):
         p = self.core.predictions(scores.copy())
         return p if p.ndim == 2 else np.column_stack([1.0 - p, p])
 
+    def snapshot(self) -> TrainedSnapshot:
+        """Return a scorer with the state of this moment, which never changes, with labels and probabilities."""
+        return TrainedSnapshot(self.copy())
+
     # --- evaluation ---------------------------------------------------------------------------
 
-    def evaluation(self, data: Any, y: Any = None, on_error: str = "missing") -> tuple[Evaluation, Any, int]:
+    def evaluation(
+        self, data: Any, y: Any = None, on_error: str = "missing", options: Mapping[str, Any] | None = None
+    ) -> tuple[Evaluation, Any, int]:
         """Return the `Evaluation` of files or a frame with targets, its reader, and how many rows have no target."""
         from fiol.training.evaluation import Evaluation
         from fiol.training.run import rows_of_batch
 
         found, missing, task = Evaluation(self, self.task), 0, self.task  # type: ignore[arg-type]
-        with self.reader(data, y, on_error) as reader:
+        with self.reader(data, y, on_error, options=options) as reader:
             for batch in reader:
                 rows, there = rows_of_batch(batch._replace(X=self.rows_of(batch.X)), task, on_error == "skip")
                 missing += int(np.count_nonzero(~there))
@@ -214,6 +233,44 @@ class Trained(Model):
         found, reader, missing = self.evaluation(data, y)
         name = data if is_path(data) else "a frame" if as_frame(data) is not None else "the data"
         write_evaluation_page(path, found, [os.fspath(name)], reader.skipped + missing, command)
+
+
+class TrainedSnapshot(Snapshot):
+    """A `Snapshot` of a `TrainedModel`, with its labels and the probability of each."""
+
+    __slots__ = ("labels",)
+    labels: list[Any] | None
+
+    def __init__(self, model: Any) -> None:
+        super().__init__(model)
+        object.__setattr__(self, "labels", model.labels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TrainedSnapshot, (self._model,)
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the loss has probabilities of labels."""
+        return self._model.has_probabilities  # type: ignore[no-any-return]
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of every label, of shape (rows, labels), in the order of `labels`.
+
+        >>> import pandas as pd, fiol
+        >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
+        >>> snapshot = fiol.train(frame, target="sold").snapshot()
+        >>> snapshot.labels, snapshot.predict_proba([{"size": 9.0}]).round().tolist()
+        (['no', 'yes'], [[0.0, 1.0]])
+        """
+        return self._model.predict_proba(X)
+
+    def probabilities_of(self, scores: Any) -> Any:
+        """Return the probability of every label from scores."""
+        return self._model.probabilities_of(scores)
+
+    def numbers_of(self, scores: Any) -> Any:
+        """Return the numbers that a model without labels predicts from scores."""
+        return self._model.core.predictions(scores.copy())
 
 
 class TrainedModel(Trained, Learner):
@@ -247,9 +304,19 @@ def frame_file(frame: Any, target: str, y: Any = None) -> Any:
         table = table.append_column(target, arrow.array(values))
     file = io.BytesIO()
     with arrow_module("pyarrow.ipc").new_stream(file, table.schema) as writer:
-        writer.write_table(table)
+        writer.write_table(table, max_chunksize=rows_to_look_at(table))
     file.seek(0)
     return file
+
+
+def rows_to_look_at(table: Any) -> int:
+    """Return the number of rows of a batch that a reader sees as a whole when it infers the kinds of columns."""
+    from fiol.readers.sources import START_SIZE
+
+    rows = max(table.num_rows, 1)
+    while rows > 1 and table.slice(0, rows).nbytes > START_SIZE // 2:
+        rows = (rows + 1) // 2
+    return rows
 
 
 def open_model(path: Path, **options: Any) -> Any:
@@ -257,6 +324,8 @@ def open_model(path: Path, **options: Any) -> Any:
 
     Options are those of `fiol.load`. ValueError if what the file says about its training is wrong.
     """
+    from fiol.public import load  # here: it knows all kinds of files, and training needs none of them
+
     found = as_trained(load(path, **options))
     try:
         check_checkpoint(found.meta)

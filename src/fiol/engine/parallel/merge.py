@@ -22,6 +22,7 @@ from fiol.components.row import Floats
 from fiol.engine.centering import NO_WINDOW, WINDOW, Centering, after_first, united_windows
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
+from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.update_engine import UpdateEngine
 
 #: A mean of clocks so near to half a round is rounded as the half: by how it was added up, it may lie on either side.
@@ -61,6 +62,10 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
     Its rows are the `base`'s and those that each engine has beyond them. Features that any engine centers are centered
     by the mean of the means; the records of engines that do not center them are left out.
     """
+    if isinstance(engines[0], LevelsEngine):
+        from fiol.engine.parallel.levels import merge_levels  # which merges levels by this function
+
+        return merge_levels(engines, share, base)  # type: ignore[arg-type]
     if engines[0].centering is None:
         return mean_engine(engines, share, base)
     counted = [(engine, c) for engine, c in zip(engines, share, strict=True) if c > 0.0]

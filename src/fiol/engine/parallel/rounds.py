@@ -19,6 +19,7 @@ from fiol.engine.centering import Centering
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
 from fiol.engine.ensemble.stack_state import FROZEN
+from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.parallel.merge import members_of
 from fiol.engine.parallel.shards import (
     ShardMemory,
@@ -77,6 +78,10 @@ def learn_in_rounds(
     The score is that of the shard that learned from the row. The given engine has learned from the first rows, too. The
     result depends on `parts`, not on how `each` maps functions to shards.
     """
+    if isinstance(engine, LevelsEngine):
+        from fiol.engine.parallel.levels import learn_levels_in_rounds  # which learns levels by `learn_round`
+
+        return learn_levels_in_rounds(engine, chunk, y, sample_weights, parts, each)
     scores = np.zeros((chunk.rows, *engine.trailing))
     engine.fit_in(chunk)
     first, *ends = round_ends(chunk.rows, engine.rows)

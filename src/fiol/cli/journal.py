@@ -1,0 +1,168 @@
+"""`fiol journal`: look into the journal of a server."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import click
+
+from fiol.cli.errors import handle_errors, json_text, print_page, refuse_existing
+from fiol.cli.sections import typed_command
+from fiol.cli.terminal import echo
+
+Folder = click.argument("folder", type=click.Path(exists=True, file_okay=False))
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]
+    """A date or time in ISO format, local unless it has an offset."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        """Return seconds since 1970."""
+        if isinstance(value, float):
+            return value
+        try:
+            return datetime.datetime.fromisoformat(value).timestamp()
+        except ValueError:
+            self.fail(f"{value!r} is no time such as 2026-11-18 or 2026-11-18T09:30", param, ctx)
+
+
+def period(command: Any) -> Any:
+    """Add the options of a period to a command."""
+    command = click.option("--until", type=Moment(), default=float("inf"), help="Rows before this time.")(command)
+    return click.option("--since", type=Moment(), default=0.0, help="Rows since this time.")(command)
+
+
+@click.group("journal")
+def journal() -> None:
+    """List, verify, export and replay the journal of fiol serve.
+
+    \b
+    fiol journal list fiol-journal
+    fiol journal verify fiol-journal
+    fiol journal export fiol-journal clicks.parquet --model clicks
+    fiol journal replay fiol-journal other.json --report other.html
+    """
+
+
+@journal.command("list")
+@Folder
+@click.option("--json", "as_json", is_flag=True, help="As a JSON array.")
+@handle_errors
+def list_journal(folder: str, as_json: bool, signals: Any) -> None:
+    """Print models, records, rows and snapshots."""
+    from fiol.server.journal import Journal
+    from fiol.server.journal_tools import journal_summary
+
+    found = Journal(folder, read_only=True)
+    models = journal_summary(found)
+    found.close()
+    if as_json:
+        click.echo(json_text(models))
+        return
+    echo(f"{'model':16} {'records':>9} {'learned':>9} {'predicted':>9} {'refused':>8}  positions        snapshots at")
+    for one in models:
+        counts = f"{one['records']:>9,} {one['learned']:>9,} {one['predicted']:>9,} {one['refused']:>8,}"
+        places = f"{one['first']} to {one['last']}"
+        echo(f"{one['model']:16} {counts}  {places:16} {', '.join(map(str, one['snapshots'])) or 'none'}")
+
+
+@journal.command("verify")
+@Folder
+@handle_errors
+def verify_journal(folder: str, signals: Any) -> None:
+    """Check the journal's file, the checksum of every record, and all snapshots; exit code 1 if one is damaged."""
+    from fiol.server.journal import Journal
+    from fiol.server.journal_tools import journal_summary
+    from fiol.server.snapshots import SnapshotStore
+
+    found = Journal(folder, read_only=True)
+    problems, store = list(found.damaged()), SnapshotStore(folder)
+    models = journal_summary(found)
+    found.close()
+    for one in models:
+        for snapshot in store.list(one["model"]):
+            try:
+                store.load(one["model"], snapshot)
+            except (ValueError, OSError) as error:
+                problems.append(str(error))
+    for problem in problems:
+        echo(problem, err=True)
+    if problems:
+        raise click.ClickException(f"{len(problems)} problems")
+    echo(f"{sum(one['records'] for one in models):,} records and all snapshots are whole")
+
+
+@journal.command("export")
+@Folder
+@click.argument("path", type=click.Path(dir_okay=False))
+@click.option("--model", help="Name of the model; need not be given if there is one.")
+@period
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@handle_errors
+def export_journal(
+    folder: str, path: str, model: str | None, since: float, until: float, force: bool, signals: Any
+) -> None:
+    """Write the rows that a model learned from to a Parquet file.
+
+    Features are columns; _label, _weight, _id, _served, _delay, _time and _position are the rest.
+    """
+    from fiol.server.journal import Journal
+    from fiol.server.journal_tools import check_model, export_parquet
+
+    refuse_existing(path, force)
+    found = Journal(folder, read_only=True)
+    rows = export_parquet(found, check_model(found, model), path, since, until)
+    found.close()
+    echo(f"{path}: {rows:,} rows")
+
+
+@journal.command("replay")
+@Folder
+@click.argument("specification", type=click.Path(exists=True, dir_okay=False))
+@click.option("--model", help="Name of the model whose rows are replayed.")
+@period
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Save the model that was taught.")
+@click.option("--report", type=click.Path(dir_okay=False), help="Write a page about it (.html).")
+@click.option("--force", is_flag=True, help="Replace files that exist.")
+@handle_errors
+def replay_journal(
+    folder: str,
+    specification: str,
+    model: str | None,
+    since: float,
+    until: float,
+    output: str | None,
+    report: str | None,
+    force: bool,
+    signals: Any,
+) -> None:
+    """What would another learner have done on these rows?
+
+    SPECIFICATION is a specification of an empty model (.json), or a model file that continues. Every row is predicted
+    before it is learned from, and the printed metrics are of these predictions.
+    """
+    from fiol.cli.evaluate import report_lines
+    from fiol.server.journal import Journal
+    from fiol.server.journal_tools import check_model, replay_into
+    from fiol.server.specification import model_from_file
+    from fiol.workflow.model import write_evaluation_page
+
+    for path in (output, report):
+        if path is not None:
+            refuse_existing(path, force)
+    found = Journal(folder, read_only=True)
+    name = check_model(found, model)
+    evaluation, served, refused = replay_into(found, name, model_from_file(specification), since, until)
+    found.close()
+    for line in report_lines(evaluation.results()):
+        echo(line)
+    if refused:
+        echo(f"{refused:,} records were not accepted", err=True)
+    if output is not None:
+        served.model.save(output)
+    if report is not None:
+        write_evaluation_page(report, evaluation, [f"{name} in {folder}"], 0, typed_command())
+    print_page(report)

@@ -1,0 +1,50 @@
+"""`TableBasis`: which functions of the columns of a table an ensemble learns from besides the columns themselves."""
+
+from __future__ import annotations
+
+from fiol.components.component import Component, require
+
+
+class TableBasis(Component):
+    """Curves of columns and cells of pairs of columns, as features of an ensemble with several levels.
+
+    Level 1 has the features as they are, level 2 adds curves, level 3 adds cells. Each level is an ensemble of its own,
+    and a Newton stack combines their scores, so that the whole is one linear model of all features: a generalized
+    additive model with pairwise interactions (Hastie and Tibshirani 1986; Lou et al. 2013).
+
+    - A **curve** of a column of numbers has a hat function at each of its knots. They are the quantiles of the first
+      `rows` rows; of a column with at most `knots` different values there, the values. Hats are linear between knots
+      and constant beyond the outermost ones, where the column itself continues linearly.
+    - A **cell** of two columns is 1 where both are in given bins: the values nearest to a knot of a column with few
+      values, an interval between two knots of any other column of numbers, or a category. A missing value is a bin.
+
+    Parameters
+    ----------
+    rows : the number of rows from which knots, bins and pairs are found. Until then there is level 1 alone; levels 2
+        and 3 go on from there.
+    knots : the largest number of intervals between the knots of a column, and of values that are knots.
+    max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3.
+    max_cells : the largest number of cells; pairs beyond that are left out.
+    max_columns : with more columns than this, there are neither curves nor cells.
+
+    >>> TableBasis().levels, TableBasis(max_pairs=0).levels
+    (3, 2)
+    """
+
+    rows: int = 200
+    knots: int = 24
+    max_pairs: int = 91
+    max_cells: int = 2**18
+    max_columns: int = 1000
+
+    def validate(self) -> None:
+        require("TableBasis.rows", self.rows, 2.0, 1e6)
+        require("TableBasis.knots", self.knots, 2.0, 1e4)
+        require("TableBasis.max_pairs", self.max_pairs, 0.0, 1e6)
+        require("TableBasis.max_cells", self.max_cells, 0.0, 1e9)
+        require("TableBasis.max_columns", self.max_columns, 0.0, 1e6)
+
+    @property
+    def levels(self) -> int:
+        """The number of levels."""
+        return 3 if self.max_pairs else 2

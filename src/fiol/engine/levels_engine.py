@@ -1,0 +1,487 @@
+"""`LevelsEngine`: an ensemble at several levels of features (as they are, with curves, with cells), and their stack."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.algorithms.ensemble import Ensemble
+from fiol.components.combiners import NewtonStack
+from fiol.components.row import Floats
+from fiol.engine.engine import IN_ORDER, Engine
+from fiol.engine.ensemble.engine import EnsembleEngine, Member
+from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
+from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
+from fiol.engine.interrupts import paced
+from fiol.engine.single_row.fast_path import NO_FAST_PATH
+from fiol.engine.update_engine import UpdateEngine
+from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis
+from fiol.features.chunk import Chunk, canonical, spot
+from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
+
+#: The stack of levels. Its prior is narrow, so that on few rows the levels are mixed as they are at first,
+LEVELS = NewtonStack(prior=0.003)
+#: which favors the simpler ones.
+FIRST_SHARES = {2: (0.7, 0.3), 3: (0.6, 0.3, 0.1)}
+#: Entries of rows with all features that are made at a time.
+EXPANDED_AT_ONCE = 2**18
+#: Before the names of the arrays of each level.
+PREFIXES = "", "curves/", "cells/"
+NO_FIRST_ROWS = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+
+
+class LevelsStorage(NamedTuple):
+    """Everything of a `LevelsEngine` that learning changes."""
+
+    levels: tuple[EnsembleEngine, ...]  #: the first alone until the basis is found
+    stack: NewtonStackEngine
+    basis: ColumnBasis | None
+    first_rows: Chunk  #: rows so far, until the basis is found
+    centering: None = None
+
+
+class LevelsEngine(Engine):
+    """An engine whose score is a linear combination of the scores of two or three levels.
+
+    Rows come with features as they are. After the first rows the basis is found, and levels 2 and 3 begin as copies of
+    level 1: what it has learned is what they would have, and hats and cells begin at 0. From then on a row is learned
+    from by every level, each with its own features, and then by the stack of their scores. All of it is one linear
+    model of the features of the last level, which are those of all levels.
+    """
+
+    storage: LevelsStorage
+
+    def __init__(self, ensemble: Ensemble, first: EnsembleEngine) -> None:
+        super().__init__(first.plan, first.intercept_plan, first.compiled)
+        assert ensemble.basis is not None
+        self.ensemble, self.options = ensemble, ensemble.basis
+        self.dtype, self.longest, self.limits = first.dtype, first.longest, first.limits
+        stack = NewtonStackEngine(LEVELS, first.plan.problem.loss, self.options.levels, first.compiled)
+        stack.state.v[...] = FIRST_SHARES[self.options.levels]
+        self.storage = LevelsStorage((first,), stack, None, NO_FIRST_ROWS)
+        #: The columns of the features; None if every feature is a column of numbers.
+        self.roles: Roles | None = None
+        self.expander: Expander | None = None
+
+    # --- levels and stack ---------------------------------------------------------------------
+
+    @property
+    def levels(self) -> tuple[EnsembleEngine, ...]:
+        """The engine of every level."""
+        return self.storage.levels
+
+    @property
+    def stack(self) -> NewtonStackEngine:
+        """The stack of the scores of all levels."""
+        return self.storage.stack
+
+    @property
+    def basis(self) -> ColumnBasis | None:
+        """Knots, bins and pairs; None until they are found."""
+        return self.storage.basis
+
+    @property
+    def members(self) -> list[UpdateEngine]:
+        """The members of the last level, which has all features; copies."""
+        return self.levels[-1].members
+
+    @property
+    def trailing(self) -> tuple[int, ...]:
+        return self.levels[0].trailing
+
+    @property
+    def ticks(self) -> Any:
+        return self.stack.ticks
+
+    @property
+    def rows(self) -> int:
+        return self.levels[0].rows
+
+    @property
+    def nbytes(self) -> int:
+        own = [*self.storage.first_rows, *(() if self.basis is None else self.basis)]
+        return sum(level.nbytes for level in self.levels) + self.stack.nbytes + sum(array.nbytes for array in own)
+
+    def roles_for(self, features: int) -> Roles:
+        """Return the columns of at least this many features."""
+        if self.roles is None or self.roles.size < features:
+            return columns_of_numbers(features)
+        return self.roles
+
+    # --- learning -----------------------------------------------------------------------------
+
+    def make_place(self, features: int, longest: int) -> bool:
+        return False  # levels allocate memory when they learn
+
+    def learn_plainly(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
+        scores = np.zeros((chunk.rows, *self.trailing))
+        if len(order):
+            chosen = chunk.take(order), y[order], sample_weights[order]
+            scores[order] = self.learn_plainly(*chosen)
+            return scores
+        start = 0
+        if self.basis is None:
+            start = min(chunk.rows, int(self.options.rows) - self.storage.first_rows.rows)
+            some = slice(0, start)
+            scores[some] = self.learn_first(chunk.row_block(0, start), y[some], sample_weights[some])
+        rest = chunk.row_block(start, chunk.rows)
+        for begin, end in self.pieces(rest):
+            some = slice(start + begin, start + end)
+            scores[some] = self.learn_piece(rest.row_block(begin, end), y[some], sample_weights[some])
+        return scores
+
+    def pieces(self, chunk: Chunk) -> Iterator[tuple[int, int]]:
+        """Yield where pieces of the rows start and stop."""
+        return paced(chunk, IN_ORDER, self.row_cost)
+
+    def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+        """Learn from rows before the basis is found, and find it after the last of them."""
+        rows = joined_rows(self.storage.first_rows, chunk)
+        scores = self.learn_levels([chunk], y, sample_weights)
+        self.replace(first_rows=rows)
+        if rows.rows >= self.options.rows:
+            self.find_basis()
+        return scores
+
+    def find_basis(self) -> None:
+        """Find the basis from the first rows, and begin the levels that use it."""
+        rows, first = self.storage.first_rows, self.levels[0]
+        known = int(rows.indices.max(initial=-1)) + 1
+        roles = self.roles_for(known).first(known)
+        columns = len(np.unique(roles.column[roles.role != NO_ROLE]))
+        if columns > self.options.max_columns:
+            text = f"{columns:,} columns are more than {int(self.options.max_columns):,}: there are no curves and pairs"
+            warnings.warn(text, stacklevel=2)
+        basis = find_basis(self.options, rows, roles)
+        more = [first.copy() for _ in range(1, self.options.levels)]
+        self.set_storage(LevelsStorage((first, *more), self.stack, basis, NO_FIRST_ROWS))
+
+    def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+        """Learn from rows after the basis was found."""
+        self.add_codes(chunk)
+        return self.learn_levels(self.expanded(chunk), y, sample_weights)
+
+    def add_codes(self, chunk: Chunk) -> None:
+        """Give bins to the values of categories that are new in these rows."""
+        assert self.basis is not None
+        features = int(chunk.indices.max(initial=-1)) + 1
+        if features > len(self.basis.codes):
+            self.replace(basis=self.basis.with_codes(self.roles_for(features), features))
+
+    def learn_levels(self, chunks: list[Chunk], y: Floats, sample_weights: Floats) -> Floats:
+        """Make a round per row of every level and of the stack; an interrupt is raised after the last round.
+
+        The stack makes no rounds for rows whose scores an interrupt has lost.
+        """
+        Z = np.zeros((len(y), *self.trailing, self.options.levels))
+        ends, last = [level.rounds + len(y) for level in self.levels], self.rounds + len(y)
+        try:
+            for k, (level, rows) in enumerate(zip(self.levels, chunks, strict=True)):
+                Z[..., k] = level.learn(rows, y, sample_weights)
+            Z[..., len(chunks) :] = Z[..., len(chunks) - 1 :][..., :1]
+            return self.stack.learn(self.call, Z, y, sample_weights)
+        except KeyboardInterrupt:
+            for level, rows, end in zip(self.levels, chunks, ends, strict=True):
+                while level.rounds < end:
+                    done = len(y) - (end - level.rounds)
+                    with contextlib.suppress(KeyboardInterrupt):  # one more signal: the first is raised in the end
+                        level.learn(rows.row_block(done, len(y)), y[done:], sample_weights[done:])
+            self.ticks[[T, LAST, NEXT]] += last - self.rounds
+            raise
+
+    def expanded(self, chunk: Chunk) -> list[Chunk]:
+        """Return the rows with the features of every level."""
+        if self.basis is None:
+            return [chunk]
+        features = max(int(chunk.indices.max(initial=-1)) + 1, len(self.basis.codes))
+        expander = self.expander
+        if expander is None or expander.basis is not self.basis or expander.size < features:
+            roles = self.roles_for(features)
+            self.expander = expander = Expander(self.basis, roles)
+        return [chunk, *expander.expanded(chunk)][: self.options.levels]
+
+    @property
+    def row_cost(self) -> float:
+        pairs = 0 if self.basis is None else len(self.basis.left) + 4 * len(self.basis.member)
+        return sum(level.row_cost for level in self.levels) + pairs
+
+    @contextlib.contextmanager
+    def freeze_stack(self) -> Iterator[None]:
+        with contextlib.ExitStack() as frozen:
+            for level in self.levels:
+                frozen.enter_context(level.freeze_stack())
+            was, self.ticks[FROZEN] = self.ticks[FROZEN], 1.0
+            try:
+                yield
+            finally:
+                self.ticks[FROZEN] = was
+
+    def expect_random_order(self) -> None:
+        for level in self.levels:
+            level.expect_random_order()
+
+    def without_outliers(self, chunk: Chunk) -> Chunk:
+        return chunk  # every level learns from its own features, without their outliers
+
+    def raise_peaks(self, largest: Floats) -> None:
+        """Change nothing: levels center their own features, of which the rows tell no sizes."""
+
+    def event_kernels(self) -> None:
+        return None
+
+    def start_from(self, w: Floats, intercept: Any) -> None:
+        raise TypeError("a model with curves and pairs cannot start from given weights")
+
+    def settle(self) -> None:
+        for level in self.levels:
+            level.settle()
+
+    def centered_storage(self, features: Any, means: Floats, distances: Floats) -> Any:
+        raise NotImplementedError  # each level centers its own rows
+
+    # --- reading ------------------------------------------------------------------------------
+
+    @property
+    def mixing(self) -> Floats:
+        """The weight of the score of every level."""
+        v = self.stack.member_weights()
+        if self.basis is None:
+            return np.array([v.sum()])
+        return v
+
+    def scores_of_levels(self, chunk: Chunk) -> Floats:
+        """Return the scores of rows by every level, [row, ..., level]."""
+        Z = np.zeros((chunk.rows, *self.trailing, len(self.levels)))
+        for k, (level, rows) in enumerate(zip(self.levels, self.expanded(chunk), strict=True)):
+            Z[..., k] = level.scores(rows)
+        return Z
+
+    def in_blocks(self, chunk: Chunk) -> Iterator[tuple[slice, Chunk]]:
+        """Yield blocks of rows that have few entries once they are expanded."""
+        per_row = chunk.indices.shape[0] / max(chunk.rows, 1) + self.row_cost
+        size = max(int(EXPANDED_AT_ONCE / per_row), 1)
+        for start in range(0, chunk.rows, size):
+            stop = min(start + size, chunk.rows)
+            yield slice(start, stop), chunk.row_block(start, stop)
+
+    def scores(self, chunk: Chunk) -> Floats:
+        scores = np.zeros((chunk.rows, *self.trailing))
+        for some, block in self.in_blocks(chunk):
+            scores[some] = sum_of_products(self.mixing, np.moveaxis(self.scores_of_levels(block), -1, 0))
+        return scores
+
+    def variances(self, chunk: Chunk) -> Floats:
+        """Return the variances of scores: of the best level, plus those of the stack's weights."""
+        found = np.zeros(chunk.rows)
+        best = int(np.argmin(self.stack.mean_losses()[1:][: len(self.levels)]))
+        for some, block in self.in_blocks(chunk):
+            own = self.levels[best].variances(self.expanded(block)[best])
+            Z = self.scores_of_levels(block)
+            if self.basis is None:
+                Z = np.repeat(Z, self.options.levels, axis=-1)
+            found[some] = own + self.stack.variances(Z).reshape(block.rows, -1).mean(axis=1)
+        return found
+
+    def places(self, features: int) -> list[Any]:
+        """Return the numbers that the features of every level have at the last level."""
+        numbers = [np.arange(features, dtype=np.int64)]
+        if self.basis is not None:
+            known, hats, cells = int(self.basis.known[0]), self.basis.hats, self.basis.cells
+            own = self.basis.numbers(features, self.options.levels - 1).astype(np.int64)
+            numbers = [own, np.concatenate([own[:known], known + np.arange(hats), own[known:]])]
+            numbers.append(np.arange(features + hats + cells))
+        return numbers[: len(self.levels)]
+
+    def total_features(self, features: int) -> int:
+        """Return the number of features at the last level, given that of the features as they are."""
+        return features if self.basis is None else features + self.basis.added[self.options.levels - 1]
+
+    def united(self, found: list[Floats], features: int) -> Floats:
+        """Return numbers of the features of every level, weighted by level, for the features of the last one."""
+        out = np.zeros((self.total_features(features), *found[0].shape[1:]))
+        for numbers, part in zip(self.places(features), found, strict=True):
+            out[numbers] += part
+        return out
+
+    def weights(self, features: int, averaged: bool) -> Floats:
+        """Return the weights of all features of the last level, given the number of features as they are."""
+        each = zip(self.mixing, self.levels, self.places(features), strict=True)
+        return self.united([v * level.weights(len(numbers), averaged) for v, level, numbers in each], features)
+
+    def stiffness(self, features: int) -> Floats:
+        return self.levels[-1].stiffness(self.total_features(features))
+
+    def intercept_stiffness(self) -> float:
+        return self.levels[-1].intercept_stiffness()
+
+    @property
+    def knows_scales(self) -> bool:
+        return self.levels[-1].knows_scales
+
+    def scales(self, features: int) -> Floats:
+        return self.levels[-1].scales(self.total_features(features))
+
+    def working_intercept(self, averaged: bool) -> Any:
+        found = [v * level.intercept_weight(averaged) for v, level in zip(self.mixing, self.levels, strict=True)]
+        return sum(found[1:], found[0])
+
+    def report(self, features: int) -> list[Member]:
+        """Return the weight and the loss of every level."""
+        losses = self.stack.mean_losses()[1:].tolist()
+        parts = zip(self.mixing.tolist(), losses, self.levels, self.places(features), strict=False)
+        bases = None, replace(self.options, max_pairs=0), self.options
+        return [
+            Member(replace(self.ensemble, basis=basis), v, loss, False, int(engine.weighed(len(numbers)).sum()), True)  # type: ignore[arg-type]
+            for basis, (v, loss, engine, numbers) in zip(bases, parts, strict=False)
+        ]
+
+    def mean_losses(self) -> Floats:
+        """Return the mean loss of the model, and of every level."""
+        return self.stack.mean_losses()
+
+    @property
+    def progressive_loss(self) -> float:
+        return float(self.mean_losses()[0])
+
+    # --- the state as a whole -----------------------------------------------------------------
+
+    def storage_in_use(self) -> Any:
+        return self.storage, [level.storage_in_use() for level in self.levels]
+
+    def put_back(self, storage: Any) -> None:
+        own, of_levels = storage
+        for level, its in zip(own.levels, of_levels, strict=True):
+            level.put_back(its)
+        self.set_storage(own)
+
+    def undo_growth(self, storage: Any) -> None:
+        own, of_levels = storage
+        for level, its in zip(own.levels, of_levels, strict=True):
+            level.undo_growth(its)
+
+    def add_scores(self, places: Any, scores: int) -> None:
+        for level in self.levels:
+            level.add_scores(places, scores)
+
+    def arrays(self) -> dict[str, Any]:
+        levels = zip(PREFIXES, self.levels, strict=False)
+        found = {f"{prefix}{name}": a for prefix, level in levels for name, a in level.arrays().items()}
+        found |= {f"levels/{name}": a for name, a in self.stack.arrays().items()}
+        found |= {f"first_rows.{name}": a for name, a in self.storage.first_rows._asdict().items()}
+        return found | ({} if self.basis is None else {f"basis.{name}": a for name, a in self.basis._asdict().items()})
+
+    @property
+    def needed_arrays(self) -> tuple[str, ...]:
+        return self.levels[0].needed_arrays
+
+    def restore(self, arrays: dict[str, Any]) -> None:
+        basis, levels = None, [self.levels[0].copy()]
+        rows = restored_rows({name: arrays[f"first_rows.{name}"] for name in Chunk._fields})
+        if "basis.knots" in arrays:
+            basis = restored_basis({name: arrays[f"basis.{name}"] for name in ColumnBasis._fields})
+            levels += [levels[0].copy() for _ in range(1, self.options.levels)]
+        for prefix, level in zip(PREFIXES, levels, strict=False):
+            own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
+            level.restore(own)
+            if level.rows != levels[0].rows:
+                raise ValueError(f"level {prefix!r} has learned from {level.rows} rows, level 1 from {levels[0].rows}")
+        stack = {name.removeprefix("levels/"): a for name, a in arrays.items() if name.startswith("levels/")}
+        self.set_storage(LevelsStorage(tuple(levels), self.stack.restored(stack), basis, rows))
+        self.rewind_observer(arrays)
+
+    def select(self, kept: Any) -> None:
+        raise TypeError("features of a model with curves and pairs are not dropped")
+
+    def copy(self) -> LevelsEngine:
+        new = copy.copy(self)
+        new.expander, new.fast_path, new.observer = None, NO_FAST_PATH, None
+        own, basis = self.storage, self.basis
+        new.storage = own._replace(
+            levels=tuple(level.copy() for level in own.levels),
+            stack=own.stack.copy(),
+            basis=None if basis is None else ColumnBasis(*(array.copy() for array in basis)),
+        )
+        return new
+
+    def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> LevelsEngine:
+        new, basis = self.copy(), self.basis
+        if basis is None:
+            rows = self.storage.first_rows
+            moved = rows._replace(indices=np.asarray(places, np.int32)[rows.indices])
+            level = self.levels[0].placed(places, features, score_places, scores)
+            new.replace(levels=(level,), first_rows=canonical(moved, spot))
+            return new
+        count, known, levels = len(places), int(basis.known[0]), list[EnsembleEngine]()
+        for k, level in enumerate(self.levels):
+            added = basis.added[k]
+            where = np.empty(count + added, np.int64)
+            where[basis.numbers(count, k)] = places
+            where[known : known + added] = features + np.arange(added)
+            levels.append(level.placed(where, features + added, score_places, scores))
+        codes = np.full(features, NO_CODE, np.int32)
+        codes[places[: len(basis.codes)]] = basis.codes[:count]
+        moved_basis = basis._replace(
+            known=np.array([features], np.int32), member=np.asarray(places, np.int32)[basis.member], codes=codes
+        )
+        new.replace(levels=tuple(levels), basis=moved_basis)
+        return new
+
+    # --- merging, see `fiol.engine.parallel.levels` -------------------------------------------
+
+    def join_first_rows(self, rows: Sequence[Chunk]) -> None:
+        """Use these rows to find the basis, which is done if there are enough of them."""
+        whole = functools.reduce(joined_rows, rows)
+        self.replace(first_rows=whole.row_block(0, int(self.options.rows)))
+        if whole.rows >= self.options.rows:
+            self.find_basis()
+
+    def with_basis(self, basis: ColumnBasis) -> LevelsEngine:
+        """Return a copy with a basis whose features are all known, in which hats and cells have not been seen."""
+        new, features = self.copy(), int(basis.known[0])
+        codes = np.full(features, NO_CODE, np.int32)
+        more = [new.levels[0].copy() for _ in range(1, self.options.levels)]
+        for k, level in enumerate(more, 1):
+            level.make_place(features + basis.added[k], 0)
+        new.set_storage(LevelsStorage((new.levels[0], *more), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS))
+        return new
+
+    def with_bins(self, bins: Sequence[Any], codes: Any) -> LevelsEngine:
+        """Return a copy in which bins[s][k] is the bin of slot s that was bin k, and these are the codes."""
+        new, basis = self.copy(), self.basis
+        assert basis is not None
+        if len(self.levels) > 2 and any((own != np.arange(len(own))).any() for own in bins):
+            size = len(basis.codes) + basis.added[2]
+            where, start = np.arange(size), int(basis.known[0]) + basis.hats
+            for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
+                own = bins[a][:, None] * basis.bins[b] + bins[b]
+                where[start : start + own.size] = start + own.ravel()
+                start += own.size
+            new.replace(levels=(*new.levels[:2], self.levels[2].placed(where, size)))
+        new.replace(basis=basis._replace(codes=codes))
+        return new
+
+
+def joined_rows(before: Chunk, rows: Chunk) -> Chunk:
+    """Return rows and those that follow them."""
+    indptr = np.concatenate([before.indptr, before.indptr[-1] + rows.indptr[1:]])
+    return Chunk(indptr, np.concatenate([before.indices, rows.indices]), np.concatenate([before.data, rows.data]))
+
+
+def restored_rows(arrays: dict[str, Any]) -> Chunk:
+    """Return stored rows; ValueError if they are none."""
+    try:
+        return Chunk(**{name: array.copy() for name, array in arrays.items()}).checked()
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+
+
+def restored_basis(arrays: dict[str, Any]) -> ColumnBasis:
+    """Return a stored basis; ValueError if its arrays do not fit together."""
+    return ColumnBasis(**{name: array.copy() for name, array in arrays.items()})

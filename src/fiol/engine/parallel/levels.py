@@ -1,0 +1,109 @@
+"""Engines of several levels in parallel: every level is merged, or learned in shards, as an ensemble of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.levels_engine import LevelsEngine
+from fiol.engine.parallel.merge import merge_engines
+from fiol.features.basis import NO_CODE, ColumnBasis
+from fiol.features.chunk import Chunk
+
+
+def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) -> LevelsEngine:
+    """Return the mean of engines of several levels, level by level; ValueError if their knots differ.
+
+    An engine that has not found its knots yet gets those of the others. If none has, the first rows of all are joined.
+    """
+    new, known = engines[0].copy(), next((engine for engine in engines if engine.basis is not None), None)
+    if known is None:
+        new.replace(levels=(merge_engines([engine.levels[0] for engine in engines], share, base),))  # type: ignore[arg-type]
+        new.join_first_rows([engine.storage.first_rows for engine in engines])
+    else:
+        assert known.basis is not None
+        codes, aligned = known.basis.codes, list[LevelsEngine]()
+        for k, engine in enumerate(engines):
+            if engine.basis is None:
+                engine = engine.with_basis(known.basis)
+            check_same_basis(k, known.basis, engine.basis)
+            engine, codes = with_codes(engine, codes)
+            aligned.append(engine)
+        together = zip(*(engine.levels for engine in aligned), strict=True)
+        levels = tuple(merge_engines(levels, share, base) for levels in together)
+        new.replace(levels=levels, basis=known.basis._replace(codes=codes))
+    t = float(new.levels[0].rounds)
+    new.replace(stack=engines[0].stack.merged([engine.stack for engine in engines[1:]], share, t))
+    return new
+
+
+def check_same_basis(k: int, expected: ColumnBasis, found: Any) -> None:
+    """Raise ValueError unless two bases have the same knots, bins and pairs."""
+    for name in ("numeric", "few", "bins", "counts", "knots", "left", "right"):
+        if not np.array_equal(getattr(expected, name), getattr(found, name)):
+            raise ValueError(
+                f"learners[{k}] has other knots, bins or pairs: merge learners that are copies of one learner, which "
+                "has found its knots"
+            )
+
+
+def with_codes(engine: LevelsEngine, codes: Any) -> tuple[LevelsEngine, Any]:
+    """Return an engine whose values of categories have these codes, and the codes with those of its other values."""
+    basis: Any = engine.basis
+    own, codes = basis.codes, codes.copy()
+    bins = [np.arange(count) for count in basis.bins.tolist()]  # of every slot, the new bin of each bin
+    slots = basis.slots_of(engine.roles_for(len(codes)))[: len(codes)]
+    for s in np.flatnonzero(basis.numeric == 0).tolist():
+        mine = np.flatnonzero(slots == s)
+        new = mine[(codes[mine] == NO_CODE) & (own[mine] != NO_CODE)]
+        taken = int(codes[mine].max(initial=NO_CODE)) + 1
+        codes[new] = np.minimum(taken + np.arange(len(new)), basis.bins[s] - 1)
+        seen = mine[own[mine] != NO_CODE]
+        bins[s] = completed_places(own[seen], codes[seen], int(basis.bins[s]))
+    return engine.with_bins(bins, codes), codes
+
+
+def completed_places(before: Any, after: Any, size: int) -> Any:
+    """Return a permutation that takes before[k] to after[k], for the first k of those with one place; the rest follow.
+
+    >>> completed_places(np.array([0, 1]), np.array([2, 0]), 4)
+    array([2, 0, 1, 3])
+    """
+    found, free = np.full(size, -1), np.ones(size, bool)
+    for old, new in zip(before.tolist(), after.tolist(), strict=True):
+        if found[old] < 0 and free[new]:
+            found[old], free[new] = new, False
+    found[found < 0] = np.flatnonzero(free)
+    return found
+
+
+def learn_levels_in_rounds(
+    engine: LevelsEngine, chunk: Chunk, y: Any, sample_weights: Floats, parts: int, each: Any
+) -> tuple[LevelsEngine, Floats]:
+    """Return an engine that has learned from the rows, each round of each level in shards; and the scores before."""
+    from fiol.engine.parallel.rounds import learn_round, round_ends
+    from fiol.engine.parallel.shards import ShardMemory
+
+    scores = np.zeros((chunk.rows, *engine.trailing))
+    first, *ends = round_ends(chunk.rows, engine.rows)
+    rows = slice(0, first)
+    scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
+    memories = [ShardMemory() for _ in range(engine.options.levels)]
+    for start, stop in pairwise([first, *ends]):
+        block = chunk.row_block(start, stop)
+        engine.add_codes(block)
+        cuts = np.linspace(0, stop - start, min(parts, stop - start) + 1).astype(int)
+        targets, weights = y[start:stop], sample_weights[start:stop]
+        Z, levels = np.zeros((stop - start, *engine.trailing, engine.options.levels)), list[Any]()
+        for k, (level, its_rows) in enumerate(zip(engine.levels, engine.expanded(block), strict=True)):
+            level.fit_in(its_rows)
+            pieces = [(its_rows.row_block(a, b), targets[a:b], weights[a:b]) for a, b in pairwise(cuts)]
+            new, Z[..., k] = learn_round(level, pieces, each, memories[k])
+            levels.append(new)
+        engine.replace(levels=tuple(levels))
+        scores[start:stop] = engine.stack.learn(engine.call, Z, targets, weights)
+    return engine, scores

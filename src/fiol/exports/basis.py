@@ -1,0 +1,74 @@
+"""Curves and pairs of an exported model: knots, bins and weights by column, for all formats."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.features.basis_names import knots_of, slot_names
+from fiol.features.column_roles import IS_CATEGORY, IS_MISSING, IS_NUMBER
+
+
+class ExportedSlot(NamedTuple):
+    """A column with knots or bins; features are names, or numbers without names."""
+
+    column: str
+    bins: int
+    few: bool  #: whether knots are the values of the column
+    knots: list[float]  #: empty for a category
+    number: str | int | None  #: the feature that is the number of the column; None for a category
+    missing: list[Any]  #: features that stand for a missing number
+    codes: dict[Any, int]  #: the bins of the values of a category, by feature
+    curve: Floats | None  #: [score, knot] weights of hats
+
+
+class ExportedPair(NamedTuple):
+    """The cells of two slots."""
+
+    left: int
+    right: int
+    cells: Floats  #: [score, bin, bin] weights
+
+
+class ExportedBasis(NamedTuple):
+    """The slots and pairs of a model."""
+
+    slots: list[ExportedSlot]
+    pairs: list[ExportedPair]
+
+
+def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:
+    """Return curves and pairs of a model, given all of its weights, [score, feature]; None if it has none."""
+    engine = core.levels
+    if engine is None or engine.basis is None:
+        return None
+    basis, roles, names = engine.basis, core.space.roles, core.space.names
+    names = list(range(core.space.features)) if names is None else names
+    of_feature, slots, start = basis.slots_of(roles), list[ExportedSlot](), int(basis.known[0])
+    for s, column in enumerate(slot_names(basis, names, roles)):
+        mine = np.flatnonzero(of_feature == s)
+        by_role = {role: mine[roles.role[mine] == role].tolist() for role in (IS_NUMBER, IS_CATEGORY, IS_MISSING)}
+        numbers = [names[i] for i in by_role[IS_NUMBER]]
+        codes = {names[i]: int(basis.codes[i]) for i in by_role[IS_CATEGORY] if i < len(basis.codes)}
+        hats, curve = int(basis.hat_counts[s]), None
+        if hats:
+            curve, start = weights[:, start : start + hats], start + hats
+        knots = knots_of(basis, s).tolist()
+        missing = [names[i] for i in by_role[IS_MISSING]]
+        number = numbers[0] if numbers else None
+        slots.append(ExportedSlot(column, int(basis.bins[s]), bool(basis.few[s]), knots, number, missing, codes, curve))
+    pairs = list[ExportedPair]()
+    for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
+        shape = slots[a].bins, slots[b].bins
+        stop = start + shape[0] * shape[1]
+        pairs.append(ExportedPair(a, b, weights[:, start:stop].reshape(-1, *shape)))
+        start = stop
+    return ExportedBasis(slots, pairs)
+
+
+def nonzero_cells(cells: Floats) -> list[tuple[int, Floats]]:
+    """Return the number of every cell with a weight other than 0 within its pair, and its weights by score."""
+    flat = cells.reshape(len(cells), -1)
+    return [(k, flat[:, k]) for k in np.flatnonzero(flat.any(axis=0)).tolist()]

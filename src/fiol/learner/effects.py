@@ -1,0 +1,176 @@
+"""What each column, and each pair of columns, adds to the score of a model with curves and pairs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.levels_engine import LevelsEngine
+from fiol.features.basis import ColumnBasis
+from fiol.features.basis_names import bin_names, knots_of, slot_names
+from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, Roles
+
+
+class ColumnEffect(NamedTuple):
+    """What a column adds to scores at some of its values; its mean over rows is 0."""
+
+    name: str
+    points: Any  #: the knots of a column of numbers, or the categories as text
+    numeric: bool
+    values: Floats  #: [score, point]
+    shares: Floats  #: [point] of the rows, estimated
+    deviations: Floats  #: [point] standard deviation of the value that the rows so far leave
+
+    @property
+    def size(self) -> float:
+        """The standard deviation of the effect over rows; the root mean square over classes."""
+        return float(np.sqrt(np.mean(self.values**2 @ self.shares)))
+
+
+class PairEffect(NamedTuple):
+    """What a pair of columns adds to scores beyond the effects of both: means over each column are about 0."""
+
+    left: str
+    right: str
+    left_bins: list[str]
+    right_bins: list[str]
+    values: Floats  #: [score, bin, bin]
+    shares: Floats  #: [bin, bin] of the rows, estimated
+
+    @property
+    def name(self) -> str:
+        """The names of both columns."""
+        return f"{self.left} & {self.right}"
+
+    @property
+    def size(self) -> float:
+        """The standard deviation of the effect over rows; the root mean square over classes."""
+        return float(np.sqrt(np.mean(np.sum(self.values**2 * self.shares, axis=(1, 2)))))
+
+
+class Effects(NamedTuple):
+    """The effects of columns and of pairs, each the largest first."""
+
+    columns: list[ColumnEffect]
+    pairs: list[PairEffect]
+
+
+def effects_of(core: Any) -> Effects:
+    """Return the effects of a model with curves; TypeError for any other, ValueError before knots are known.
+
+    Shares of rows are estimated from what step sizes store. Where the cells of a pair have a mean over one of its
+    columns, the mean is counted as an effect of that column.
+    """
+    engine = core.levels
+    if engine is None:
+        raise TypeError('only a model with curves has effects: use features="auto"')
+    if engine.basis is None:
+        rows = int(engine.options.rows)
+        raise ValueError(f"knots are found from the first {rows} rows, and there are {core.rows} so far")
+    basis, roles = engine.basis, core.space.roles
+    names = core.space.names
+    names = list(range(core.space.features)) if names is None else names
+    weights, squares = np.atleast_2d(core.weights()), core.root_mean_squares() ** 2
+    parts = Parts(basis, roles, names, weights, squares, hat_deviations(engine))
+    means, pairs = pair_effects(parts) if engine.options.levels > 2 else ({}, [])
+    columns = [column_effect(parts, s, means.get(s)) for s in range(len(basis.member))]
+    return Effects(sorted(columns, key=lambda one: -one.size), sorted(pairs, key=lambda one: -one.size))
+
+
+class Parts(NamedTuple):
+    """What effects are made of."""
+
+    basis: ColumnBasis
+    roles: Roles
+    names: Any
+    weights: Floats  #: [score, feature]
+    squares: Floats  #: [feature] mean squares
+    deviations: Floats  #: [hat]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns of all slots."""
+        return slot_names(self.basis, self.names, self.roles)
+
+
+def hat_deviations(engine: LevelsEngine) -> Floats:
+    """Return the standard deviation of the weight of every hat, by the curvature of the loss along it."""
+    basis: Any = engine.basis
+    known, level = int(basis.known[0]), engine.levels[1]
+    stiffness = level.stiffness(known + basis.hats)[known:]
+    unit = 1.0 if engine.plan.problem.loss.value_unit else 2.0 * engine.progressive_loss
+    return np.sqrt(unit / np.maximum(stiffness, 1e-300))  # type: ignore[no-any-return]
+
+
+def pair_effects(parts: Parts) -> tuple[dict[int, Floats], list[PairEffect]]:
+    """Return the effects of all pairs, less their means over each column; and these means, [score, bin] by slot."""
+    basis, columns = parts.basis, parts.columns
+    bins, means, found = bin_names(basis, parts.names, parts.roles), dict[int, Floats](), list[PairEffect]()
+    start = int(basis.known[0]) + basis.hats
+    for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
+        shape = int(basis.bins[a]), int(basis.bins[b])
+        cells = slice(start, start + shape[0] * shape[1])
+        start = cells.stop
+        values = parts.weights[:, cells].reshape(-1, *shape).copy()
+        shares = shares_of_masses(parts.squares[cells].reshape(shape))
+        for slot, axis in ((a, 2), (b, 1)):
+            mass = np.maximum(shares.sum(axis=axis - 1), 1e-300)
+            mean = np.sum(values * shares, axis=axis) / mass
+            values -= np.expand_dims(mean, axis)
+            means[slot] = means.get(slot, 0.0) + mean
+        values[:, shares == 0.0] = 0.0
+        found.append(PairEffect(columns[a], columns[b], bins[a], bins[b], values, shares))
+    return means, found
+
+
+def column_effect(parts: Parts, s: int, means: Floats | None) -> ColumnEffect:
+    """Return the effect of a slot; `means` are those of its pairs, [score, bin]."""
+    basis, slots = parts.basis, parts.basis.slots_of(parts.roles)
+    numbers = basis.numbers(parts.roles.size, 2 if len(basis.left) else 1)
+    if not basis.numeric[s]:
+        features = np.flatnonzero((slots == s) & (parts.roles.role == IS_CATEGORY))
+        values = parts.weights[:, numbers[features]]
+        if means is not None:
+            values = values + means[:, basis.codes[features]]
+        shares = shares_of_masses(parts.squares[numbers[features]])
+        labels = [str(parts.names[i]).partition("=")[2] or "missing" for i in features.tolist()]
+        found = labels, False, values, shares, np.zeros(len(features))
+    else:
+        knots = knots_of(basis, s)
+        (feature,) = np.flatnonzero((slots == s) & (parts.roles.role == IS_NUMBER))
+        values, shares = parts.weights[:, numbers[feature], None] * knots, np.full(len(knots), 1.0 / len(knots))
+        deviations = np.zeros(len(knots))
+        if basis.hat_counts[s]:
+            first = int(basis.hat_counts[:s].sum())
+            hats = slice(first, first + len(knots))
+            own = slice(int(basis.known[0]) + first, int(basis.known[0]) + first + len(knots))
+            values, shares, deviations = (
+                values + parts.weights[:, own],
+                shares_of_masses(parts.squares[own]),
+                parts.deviations[hats],
+            )
+        if means is not None:
+            values = values + at_knots(means[:, :-1], len(knots))
+        found = knots, True, values, shares, deviations  # type: ignore[assignment]
+    points, numeric, values, shares, deviations = found
+    values = values - (values @ shares)[:, None]
+    return ColumnEffect(parts.columns[s], points, numeric, values, shares, deviations)
+
+
+def at_knots(means: Floats, knots: int) -> Floats:
+    """Return numbers of bins at knots: those of the bins, if every knot is one, else the mean of the two beside it.
+
+    >>> at_knots(np.array([[1.0, 3.0]]), 3)
+    array([[1., 2., 3.]])
+    """
+    if means.shape[1] == knots:
+        return means
+    return 0.5 * (means[:, np.maximum(np.arange(knots) - 1, 0)] + means[:, np.minimum(np.arange(knots), knots - 2)])  # type: ignore[no-any-return]
+
+
+def shares_of_masses(masses: Floats) -> Floats:
+    """Return masses divided by their sum; all equal if there are none."""
+    total = masses.sum()
+    return masses / total if total > 0.0 else np.full(masses.shape, 1.0 / max(masses.size, 1))

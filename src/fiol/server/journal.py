@@ -1,0 +1,251 @@
+"""`Journal`: every acknowledged row, in order, in a SQLite file.
+
+The journal is in WAL mode with synchronous=FULL: a transaction that has been committed survives a power failure. One
+process at a time may write; `fiol journal` and the dashboard read beside it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+#: The version of the tables, and statements that convert a file of an earlier version to the next one.
+VERSION = 1
+JOURNAL_CONVERSIONS: dict[int, tuple[str, ...]] = {}
+FILE, LOCK = "journal.sqlite", "lock"
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS journal (
+    position INTEGER PRIMARY KEY, time REAL NOT NULL, model TEXT NOT NULL, kind TEXT NOT NULL, rows INTEGER NOT NULL,
+    payload BLOB NOT NULL, checksum INTEGER NOT NULL, refused TEXT);
+CREATE TABLE IF NOT EXISTS models (
+    name TEXT PRIMARY KEY, shadow_of TEXT, rules BLOB NOT NULL, source TEXT NOT NULL, time REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS ids (
+    model TEXT NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL, time REAL NOT NULL, features BLOB, score BLOB,
+    label BLOB, PRIMARY KEY (model, id)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ids_by_time ON ids (state, time);
+CREATE TABLE IF NOT EXISTS answers (
+    key TEXT PRIMARY KEY, digest BLOB NOT NULL, answer BLOB NOT NULL, position INTEGER, time REAL NOT NULL
+    ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS answers_by_time ON answers (time);
+"""
+
+
+class JournalError(ValueError):
+    """A journal that cannot be used; the message gives the file and the reason."""
+
+
+class Record(NamedTuple):
+    """One record of the journal."""
+
+    position: int
+    time: float
+    model: str
+    kind: str
+    rows: int
+    payload: bytes
+    refused: str | None
+
+
+class Journal:
+    """The journal in a folder: opened for writing by one process at a time.
+
+    Parameters
+    ----------
+    folder : created if it does not exist.
+    read_only : read beside a server, and take no lock.
+
+    Raises
+    ------
+    JournalError : another process writes, the file is damaged, or it is of a newer version.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], read_only: bool = False) -> None:
+        self.folder, self.read_only = os.fspath(folder), read_only
+        self.path = os.path.join(self.folder, FILE)
+        self._lock: Any = None
+        if read_only and not os.path.exists(self.path):
+            raise JournalError(f"{self.path}: there is no journal")
+        if not read_only:
+            os.makedirs(self.folder, exist_ok=True)
+            self._lock = lock_file(os.path.join(self.folder, LOCK))
+        try:
+            self.connection = connect(self.path, read_only)
+            self._check_version()
+        except sqlite3.DatabaseError as error:
+            self._release()
+            raise JournalError(f"{self.path}: {error}: restore the folder from a backup") from error
+        except BaseException:
+            self._release()
+            raise
+        first, last, when = self.connection.execute(
+            "SELECT ifnull(min(position), 0), ifnull(max(position), 0), ifnull(max(time), 0) FROM journal"
+        ).fetchone()
+        #: Positions of the first and the last record; 0 if there are none.
+        self.first, self.last = first, last
+        self.clock = JournalClock(when)
+
+    def _check_version(self) -> None:
+        version = self.connection.execute("PRAGMA user_version").fetchone()[0]
+        fresh = not version and not self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if version > VERSION:
+            raise JournalError(
+                f"{self.path}: version {version} is newer than {VERSION}, the newest that this version of fiol reads"
+            )
+        if not fresh and not version:
+            raise JournalError(f"{self.path}: this is no journal of fiol")
+        if self.read_only:
+            if version != VERSION:
+                raise JournalError(f"{self.path}: version {version}: start fiol serve once, which converts it")
+            return
+        with self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")
+            for older in range(version, VERSION) if version else ():
+                for statement in JOURNAL_CONVERSIONS[older]:
+                    self.connection.execute(statement)
+            for statement in TABLES.split(";"):
+                self.connection.execute(statement)
+            self.connection.execute(f"PRAGMA user_version={VERSION}")
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Start a transaction."""
+        self.connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """Make everything since `begin` durable."""
+        self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Forget everything since `begin`."""
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def append(self, model: str, kind: str, rows: int, payload: bytes, position: int) -> Record:
+        """Insert a record inside a transaction; positions follow one another."""
+        record = Record(position, self.clock.now(), model, kind, rows, payload, None)
+        self.connection.execute(
+            "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, NULL)", (*record[:6], checksum(record))
+        )
+        return record
+
+    def refuse(self, position: int, reason: str) -> None:
+        """Mark a record that the model did not accept, so that no replay learns from it."""
+        with self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("UPDATE journal SET refused = ? WHERE position = ?", (reason, position))
+            self.connection.execute("DELETE FROM answers WHERE position = ?", (position,))
+
+    def compact(self, before: int) -> int:
+        """Remove all records before a position but the last one of the journal, and return their number."""
+        with self.connection:
+            self.connection.execute("BEGIN IMMEDIATE")
+            done = self.connection.execute(
+                "DELETE FROM journal WHERE position < ? AND position < (SELECT max(position) FROM journal)", (before,)
+            )
+        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        return done.rowcount
+
+    # --- reading ------------------------------------------------------------------------------
+
+    def records(self, after: int = 0, model: str | None = None, until: int | None = None) -> Iterator[Record]:
+        """Yield the records after a position, in order."""
+        where, values = "position > ?", [after]
+        if model is not None:
+            where, values = f"{where} AND model = ?", [*values, model]  # type: ignore[list-item]
+        if until is not None:
+            where, values = f"{where} AND position <= ?", [*values, until]
+        query = "SELECT position, time, model, kind, rows, payload, refused FROM journal WHERE "
+        for row in self.connection.execute(f"{query} {where} ORDER BY position", values):
+            yield Record(*row)
+
+    def damaged(self) -> Iterator[str]:
+        """Yield what is wrong with the file and its records, in words; nothing if all is well."""
+        for (line,) in self.connection.execute("PRAGMA integrity_check"):
+            if line != "ok":
+                yield f"SQLite: {line}"
+        before = 0
+        for row in self.connection.execute(
+            "SELECT position, time, model, kind, rows, payload, refused, checksum FROM journal ORDER BY position"
+        ):
+            record, stored = Record(*row[:7]), row[7]
+            if before and record.position != before + 1:
+                yield f"records {before + 1} to {record.position - 1} are missing"
+            if checksum(record) != stored:
+                yield f"record {record.position} has another checksum than when it was written"
+            before = record.position
+
+    def size(self) -> int:
+        """Return the bytes of the journal's files."""
+        return sum(os.path.getsize(self.path + end) for end in ("", "-wal") if os.path.exists(self.path + end))
+
+    def close(self) -> None:
+        """Close the file and release the lock."""
+        self.connection.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+class JournalClock:
+    """Seconds since 1970 that never go back: the wall clock at the start, then a clock that no one sets.
+
+    A wall clock that is set while the server runs changes nothing. After a restart the clock continues from the last
+    record if the wall clock is behind it.
+
+    >>> clock = JournalClock(after=4e9)
+    >>> 4e9 <= clock.now() <= clock.now()
+    True
+    """
+
+    def __init__(self, after: float = 0.0) -> None:
+        self.start, self.started = max(time.time(), after), time.monotonic()
+
+    def now(self) -> float:
+        """Return the time."""
+        return self.start + (time.monotonic() - self.started)
+
+
+def connect(path: str, read_only: bool = False) -> sqlite3.Connection:
+    """Return a connection in WAL mode whose commits are durable, and in which transactions are explicit."""
+    if read_only:
+        uri = f"file:{path.replace('?', '%3f').replace('#', '%23')}?mode=ro"
+        return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA busy_timeout=10000")
+    return connection
+
+
+def checksum(record: Record) -> int:
+    """Return a checksum of everything of a record but whether it was refused."""
+    about = f"{record.position}|{record.time!r}|{record.model}|{record.kind}|{record.rows}|"
+    return zlib.crc32(record.payload, zlib.crc32(about.encode()))
+
+
+def lock_file(path: str) -> Any:
+    """Return an open file that this process has locked; JournalError if another process has."""
+    import fcntl
+
+    file = open(path, "a+")  # noqa: SIM115 the lock lasts as long as the file is open
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        other = file.read().strip()
+        file.close()
+        who = f"process {other}" if other else "another process"
+        raise JournalError(f"{os.path.dirname(path)}: {who} serves with this journal already") from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file

@@ -1,0 +1,220 @@
+"""`Registry`: the models of a server by name, and how they are added, replaced, promoted and removed.
+
+Methods run in the writer's thread. A model that replaces another is written as a snapshot before its record is: after a
+crash either both are there, or the snapshot is beyond the journal's end and is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from fiol.persistence.model_file import ModelFileError
+from fiol.server.journal import Journal
+from fiol.server.labels import RefusedError
+from fiol.server.messages import AddModel, LabelRules, RemoveRecord, ReplaceRecord, decode_label_rules, encode, is_name
+from fiol.server.replay import replay
+from fiol.server.served_model import ServedModel
+from fiol.server.snapshots import SnapshotStore
+from fiol.server.specification import empty_model, model_from_file
+from fiol.server.writer import Writer, WriterOptions
+from fiol.workflow.model import open_model
+
+
+class Registry:
+    """All models in the folder of a journal, after everything in the journal was learned from.
+
+    Parameters
+    ----------
+    folder : of the journal and of the snapshots.
+    options : of the writer.
+    keep : snapshots of a model that are kept.
+    say : reports an event that somebody should know of.
+    """
+
+    def __init__(
+        self, folder: str, options: WriterOptions | None = None, keep: int = 5, say: Callable[[str], None] = print
+    ) -> None:
+        self.say = say
+        self.journal = Journal(folder)
+        self.snapshots = SnapshotStore(folder, keep)
+        self.models: dict[str, ServedModel] = {}
+        try:
+            for name, shadow_of, rules, source in self.journal.connection.execute(
+                "SELECT name, shadow_of, rules, source FROM models ORDER BY time"
+            ).fetchall():
+                model = self.snapshots.newest_whole(name, self.journal.last, say)
+                self.models[name] = served = ServedModel(name, model, decode_label_rules(rules), shadow_of)
+                served.source = source
+            self.replayed = replay(self.journal, self.snapshots, self.models, say)
+        except BaseException:
+            self.journal.close()
+            raise
+        self.writer = Writer(self.journal, self.snapshots, self.models, options or WriterOptions(), say)
+
+    def close(self) -> None:
+        """Close the journal; the writer does so itself when it ends."""
+        self.journal.close()
+
+    # --- changes ------------------------------------------------------------------------------
+
+    def add_file(self, name: str, path: str, given: Mapping[str, Any] | None = None) -> str:
+        """Add the model of a file, or of a specification, unless the journal has one of this name; say which.
+
+        `given` are rules for labels; all others are those that the model has, or the default.
+        """
+        before = self.models[name].rules if name in self.models else LabelRules()
+        rules = msgspec.structs.replace(before, **(given or {}))
+        if name in self.models:
+            if rules != before:
+                self.set_rules(name, rules)
+            return "continues from the journal"
+        with open(path, "rb") as file:
+            digest = hashlib.blake2b(file.read(), digest_size=8).hexdigest()
+        self.add(name, model_from_file(path), rules, source=f"{os.path.basename(path)} {digest}")
+        return f"added from {path}"
+
+    def add_request(self, name: str, given: AddModel) -> None:
+        """Add the model that a request describes."""
+        if (given.specification is None) == (given.copy_of is None):
+            raise RefusedError("a model is added by a specification or as copy_of another model, one of both")
+        if given.copy_of is not None:
+            model = self.get(given.copy_of).model.copy()
+        else:
+            try:
+                model = empty_model(given.specification or {})
+            except (TypeError, ValueError) as error:
+                raise RefusedError(str(error)) from None
+        self.add(name, model, given.rules, given.shadow_of)
+
+    def add(
+        self, name: str, model: Any, rules: LabelRules, shadow_of: str | None = None, source: str = "request"
+    ) -> None:
+        """Add a model; RefusedError if there is one of this name."""
+        if not is_name(name):
+            raise RefusedError(f"the name of a model is letters, digits, '.', '_' and '-', at most 64; got {name!r}")
+        if name in self.models:
+            raise RefusedError(f"there is a model {name!r} already", status=409)
+        if shadow_of is not None and self.get(shadow_of).shadow_of is not None:
+            raise RefusedError(f"{shadow_of!r} is a shadow itself", status=409)
+        if shadow_of is not None:
+            check_same_labels(self.models[shadow_of].model, model)
+        model.meta.pop("serving", None)
+        served = ServedModel(name, model, rules, shadow_of)
+        served.source = source
+        self._replace(served, model, "add", source, new=True)
+        self.models[name] = served
+
+    def remove(self, name: str) -> None:
+        """Remove a model, its shadows and its snapshots; its records stay in the journal."""
+        self.get(name)
+        names = [name, *(one.name for one in self.writer.shadows_of(name))]
+        journal, writer = self.journal, self.writer
+        journal.begin()
+        position = writer.position
+        for one in names:
+            position += 1
+            journal.append(one, "remove", 0, encode(RemoveRecord()), position)
+            journal.connection.execute("DELETE FROM models WHERE name = ?", (one,))
+            writer.join_labels.forget(one)
+        journal.commit()
+        writer.position = position
+        for one in names:
+            del self.models[one]
+            self.snapshots.remove(one)
+
+    def upload(self, name: str, path: str) -> None:
+        """Continue a model with that of a file; or add it, if there is none of this name."""
+        try:
+            model = open_model(path)
+        except ModelFileError as error:
+            raise RefusedError(str(error).replace(path, "the file")) from None
+        model.meta.pop("serving", None)
+        if name not in self.models:
+            self.add(name, model, LabelRules(), source="upload")
+            return
+        check_same_labels(self.models[name].model, model)
+        self._replace(self.models[name], model, "upload")
+
+    def roll_back(self, name: str, position: int) -> None:
+        """Continue a model from its snapshot at a position."""
+        served, snapshot = self.get(name), self.snapshots.at(name, position)
+        if snapshot is None:
+            raise RefusedError(f"{name!r} has no snapshot at position {position}", status=404)
+        try:
+            model = self.snapshots.load(name, snapshot)
+        except ModelFileError as error:
+            raise RefusedError(str(error), status=409) from None
+        self._replace(served, model, "rollback", snapshot.file)
+
+    def promote(self, name: str, shadow: str | None = None) -> str:
+        """Let a live model continue as its shadow, which is removed; return the shadow's name."""
+        served = self.get(name)
+        shadows = [one for one in self.writer.shadows_of(name) if shadow in (None, one.name)]
+        if len(shadows) != 1:
+            there = ", ".join(one.name for one in self.writer.shadows_of(name)) or "none"
+            raise RefusedError(f"name the shadow of {name!r} to promote; there are {there}", status=409)
+        self._replace(served, shadows[0].model.copy(), "promote", shadows[0].name)
+        self.remove(shadows[0].name)
+        return shadows[0].name
+
+    def set_rules(self, name: str, rules: LabelRules) -> None:
+        """Change the rules for labels of a model."""
+        served = self.get(name)
+        self.journal.begin()
+        self.journal.connection.execute("UPDATE models SET rules = ? WHERE name = ?", (encode(rules), name))
+        self.journal.commit()
+        served.rules = rules
+
+    def take_snapshot(self, name: str) -> Any:
+        """Save a model now, and return its snapshot."""
+        served = self.get(name)
+        info = self.snapshots.save(name, served.file_copy())
+        self.writer.saved[name] = served.position, info.time
+        self.snapshots.prune(name)
+        return info
+
+    def get(self, name: str) -> ServedModel:
+        """Return a model; RefusedError if there is none of this name."""
+        if name not in self.models:
+            raise RefusedError(f"there is no model {name!r}", status=404)
+        return self.models[name]
+
+    def _replace(self, served: ServedModel, model: Any, reason: Any, source: str = "", new: bool = False) -> None:
+        """Write a snapshot of the new model at the next position, then its record, and continue with it."""
+        name, journal, writer = served.name, self.journal, self.writer
+        if not new:
+            self.take_snapshot(name)  # what is replaced can be rolled back to
+        position = writer.position + 1
+        after = ServedModel(name, model, served.rules, served.shadow_of)
+        after.position, after.metrics = position, served.metrics
+        info = self.snapshots.save(name, after.file_copy())
+        try:
+            journal.begin()
+            journal.append(name, "replace", 0, encode(ReplaceRecord(reason, source)), position)
+            if new:
+                journal.connection.execute(
+                    "INSERT INTO models VALUES (?, ?, ?, ?, ?)",
+                    (name, served.shadow_of, encode(served.rules), served.source, journal.clock.now()),
+                )
+            journal.commit()
+        except BaseException:
+            journal.rollback()
+            os.unlink(self.snapshots.path(name, info))
+            raise
+        writer.position = position
+        writer.saved[name] = position, info.time
+        served.replace(model, position)
+        self.snapshots.prune(name)
+
+
+def check_same_labels(live: Any, other: Any) -> None:
+    """Raise RefusedError if two models do not predict the same thing."""
+    if (live.labels is None) != (other.labels is None):
+        raise RefusedError("one of the models predicts labels, the other one numbers", status=409)
+    if live.classes is None and live.labels is not None and {*live.labels} != {*other.labels}:
+        raise RefusedError(f"the labels are {live.labels} and {other.labels}: they must be the same", status=409)

@@ -1,0 +1,182 @@
+"""`fiol.client`, `fiol send` and `fiol journal`."""
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from server.serving import SPECIFICATION, client_of, row
+
+from fiol.cli import main
+from fiol.client import AsyncClient, Client, ServerError
+from fiol.server.access import Access
+from fiol.server.labels import RefusedError
+
+ROWS = [row(k) for k in range(40)]
+
+
+@contextlib.contextmanager
+def client_for(server):
+    """A `Client` of a test's server."""
+    with Client(f"http://127.0.0.1:{server.port}") as client:
+        yield client
+
+
+def test_client_predicts_learns_and_manages_models(tmp_path):
+    with client_of(tmp_path / "j") as server, client_for(server) as client:
+        client.wait_until_ready()
+        assert client.learn("m", [features for features, _ in ROWS], [label for _, label in ROWS])["rows"] == 40
+        assert client.learn("m", ROWS[0][0], ROWS[0][1], weights=2.0)["outcomes"] == {"learned": 1}
+        one = client.predict("m", ROWS[1][0], "a")
+        assert {"score", "label", "probabilities", "round"} <= {*one}
+        assert len(client.predict("m", [ROWS[1][0]] * 3)) == 3
+        assert client.label("m", "a", "yes")["outcomes"] == {"learned": 1}
+        client.add("s", SPECIFICATION, shadow_of="m")
+        client.label("m", ["b", "c"], ["yes", "no"])
+        assert [one["name"] for one in client.models()] == ["m", "s"]
+        client.promote("m")
+        position = client.take_snapshot("m")["position"]
+        client.download("m", tmp_path / "m.fiol")
+        client.upload("n", tmp_path / "m.fiol")
+        client.roll_back("m", position)
+        assert client.snapshots("m")[0]["position"] > position
+        assert client.model("n")["round"] == client.model("m")["round"] == 0
+        client.remove("n")
+        assert client.status()["journal"]["position"] > 0
+        with pytest.raises(ServerError, match="404: there is no model 'n'"):
+            client.predict("n", {})
+        with pytest.raises(ServerError) as caught:
+            client.learn("m", [ROWS[0][0], {"size": "large"}], ["yes", "no"])
+        assert (caught.value.status, caught.value.row, caught.value.column) == (422, 1, "size")
+
+
+def test_request_without_answer_is_sent_again_and_counts_once(tmp_path, monkeypatch):
+    with client_of(tmp_path) as server, client_for(server) as client:
+        once, lost = Client._once, []
+
+        def lose(self, method, path, content, headers):
+            answer = once(self, method, path, content, headers)
+            if len(lost) < 2:
+                lost.append(answer)
+                raise ConnectionResetError
+            return answer
+
+        monkeypatch.setattr(Client, "_once", lose)
+        monkeypatch.setattr("time.sleep", lambda seconds: None)
+        assert client.learn("m", ROWS[0][0], "yes")["outcomes"] == {"learned": 1}
+        assert server.registry.models["m"].model.rounds == 1
+        assert len(lost) == 2
+
+
+def test_busy_server_is_asked_again_after_the_time_it_names(tmp_path, monkeypatch):
+    with client_of(tmp_path) as server, client_for(server) as client:
+        submit, pauses = server.registry.writer.submit, []
+
+        def busy(command):
+            if not pauses:
+                raise RefusedError("busy", status=429, retry=7.0)
+            return submit(command)
+
+        monkeypatch.setattr(server.registry.writer, "submit", busy)
+        monkeypatch.setattr("time.sleep", pauses.append)
+        assert client.learn("m", ROWS[0][0], "yes")["rows"] == 1
+        assert pauses[0] >= 7.0
+
+
+def test_async_client(tmp_path):
+    async def run(port):
+        async with AsyncClient(f"http://127.0.0.1:{port}", connections=4) as client:
+            answers = [client.learn("m", features, label) for features, label in ROWS[:8]]
+            found = await asyncio.gather(*answers)
+            return [one["rows"] for one in found], (await client.predict("m", ROWS[0][0]))["label"]
+
+    with client_of(tmp_path) as server:
+        counts, label = asyncio.run(run(server.port))
+        assert counts == [1] * 8
+        assert label in ("no", "yes")
+
+
+def test_client_needs_an_address():
+    with pytest.raises(ValueError, match="got 'localhost'"):
+        Client("localhost")
+
+
+def send(server, *words, **options):
+    """The result of `fiol send`."""
+    return CliRunner().invoke(main, ["send", "--to", f"http://127.0.0.1:{server.port}", *map(str, words)], **options)
+
+
+def test_send_streams_files_and_pipes(tmp_path):
+    lines = [json.dumps({**features, "y": label, "n": k}) for k, (features, label) in enumerate(ROWS)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    cells = [f"{features['size']},{features['color']},{label}" for features, label in ROWS]
+    (tmp_path / "rows.csv").write_text("\n".join(["size,color,y", *cells]))
+    with client_of(tmp_path / "j") as server:
+        done = send(server, tmp_path / "rows.csv", "--target", "y", "--batch", "7")
+        assert (done.exit_code, done.stderr) == (0, "40 rows sent to m\n")
+        done = send(server, "-", "--target", "y", "--id", "n", input="\n".join(lines))
+        assert done.exit_code == 0, done.output
+        done = send(server, tmp_path / "rows.jsonl", "--target", "y", "--id", "n")
+        assert done.exit_code == 0
+        assert server.registry.models["m"].model.rounds == 80  # ids count once
+        done = send(server, tmp_path / "rows.csv", "--predict", "--target", "y")
+        assert len(done.stdout.splitlines()) == 40
+        assert json.loads(done.stdout.splitlines()[0])["label"] in ("no", "yes")
+        assert send(server, tmp_path / "rows.csv").exit_code == 2
+        done = send(server, tmp_path / "rows.csv", "--target", "size")
+        assert done.exit_code == 1
+        assert "neither 'no' nor 'yes'" in done.stderr
+
+
+def test_send_with_token(tmp_path):
+    (tmp_path / "token").write_text("a" * 20)
+    (tmp_path / "rows.jsonl").write_text(json.dumps({**ROWS[0][0], "y": "yes"}))
+    with client_of(tmp_path / "j", Access((), ("a" * 20,))) as server:
+        assert send(server, tmp_path / "rows.jsonl", "--target", "y").exit_code == 1
+        words = tmp_path / "rows.jsonl", "--target", "y", "--token-file", tmp_path / "token"
+        assert send(server, *words).exit_code == 0
+
+
+def test_journal_is_listed_verified_exported_and_replayed(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    folder = tmp_path / "j"
+    with client_of(folder) as server, client_for(server) as client:
+        client.learn("m", [features for features, _ in ROWS], [label for _, label in ROWS])
+        client.predict("m", ROWS[1][0], "a")
+        client.label("m", "a", "yes")
+
+    def run(*words):
+        return CliRunner().invoke(main, ["journal", *map(str, words)])
+
+    listed = json.loads(run("list", folder, "--json").stdout)
+    assert [(one["model"], one["learned"], one["predicted"]) for one in listed] == [("m", 41, 1)]
+    assert "41" in run("list", folder).stdout
+    assert "are whole" in run("verify", folder).stdout
+    assert "41 rows" in run("export", folder, tmp_path / "m.parquet").stdout
+    assert run("export", folder, tmp_path / "m.parquet").exit_code == 2
+    frame = pandas.read_parquet(tmp_path / "m.parquet")
+    assert frame["_label"].tolist() == [*(label for _, label in ROWS), "yes"]
+    assert frame["size"].tolist()[:40] == [features["size"] for features, _ in ROWS]
+    assert frame["_id"].tolist()[-1] == "a"
+    (tmp_path / "other.json").write_text(json.dumps({**SPECIFICATION, "step_size": 0.3}))
+    words = "replay", folder, tmp_path / "other.json", "--report", tmp_path / "r.html", "-o", tmp_path / "o.fiol"
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert "rows" in done.stdout
+    assert (tmp_path / "r.html").read_text().startswith("<!")
+    assert run("replay", folder, tmp_path / "other.json", "--since", "2100-01-01").exit_code == 1
+    snapshot = max((folder / "snapshots" / "m").iterdir())
+    snapshot.write_bytes(snapshot.read_bytes()[:-5])
+    found = run("verify", folder)
+    assert found.exit_code == 1
+    assert snapshot.name in found.stderr
+
+
+def test_help_and_import_load_no_server():
+    script = "import sys, fiol, fiol.client; from fiol.cli import main; main(['--help'], standalone_mode=False)"
+    script += "\nprint(*[name for name in ('starlette', 'uvicorn', 'msgspec', 'numba') if name in sys.modules], 'end')"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "end"

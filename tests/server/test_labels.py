@@ -1,0 +1,132 @@
+"""Labels that come later, early, late, twice or never."""
+
+import pytest
+from server.serving import client_of, learn, open_registry, predict, row
+
+from fiol.server.journal import Journal
+from fiol.server.messages import LabelRules, decode
+
+
+def outcome(client, name, label, **more):
+    """What became of a label."""
+    answer = learn(client, {"id": name, "label": label, **more})
+    return answer.json()["rows_outcomes"][0] if answer.status == 200 else answer.status
+
+
+def records(client, kind="learn"):
+    """The records of the journal, decoded."""
+    journal = Journal(client.registry.journal.folder, read_only=True)
+    found = [decode(record.payload) for record in journal.records() if record.kind == kind]
+    journal.close()
+    return found
+
+
+def test_label_meets_the_features_and_the_prediction_as_served(tmp_path):
+    with client_of(tmp_path) as client:
+        served = predict(client, {"features": row(1)[0], "id": "a"}).json()["predictions"][0]
+        learn(client, {"rows": [{"features": row(k)[0], "label": row(k)[1]} for k in range(20)]})
+        assert outcome(client, "a", "yes") == "learned"
+        last = records(client)[-1]
+        assert last["features"] == [row(1)[0]]
+        assert last["served"] == [served["score"]]
+        assert last["labels"] == ["yes"]
+        assert 0.0 <= last["delays"][0] < 60.0
+
+
+def test_second_label_is_a_duplicate_or_a_conflict(tmp_path):
+    with client_of(tmp_path) as client:
+        predict(client, {"features": row(1)[0], "id": "a"})
+        assert [outcome(client, "a", label) for label in ("yes", "yes", "no")] == ["learned", "duplicate", "conflict"]
+        assert len(records(client)) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "found", "learned"), [("keep", "conflict", 1), ("learn", "learned", 2), ("refuse", 409, 1)]
+)
+def test_rule_for_labels_that_contradict(tmp_path, rule, found, learned):
+    with client_of(tmp_path, rules=LabelRules(conflict=rule)) as client:
+        predict(client, {"features": row(1)[0], "id": "a"})
+        assert [outcome(client, "a", label) for label in ("yes", "no")] == ["learned", found]
+        assert [record["features"] for record in records(client)] == [[row(1)[0]]] * learned
+
+
+@pytest.mark.parametrize(
+    ("rule", "found", "learned"), [("hold", "held", 1), ("drop", "dropped", 0), ("refuse", 409, 0)]
+)
+def test_rule_for_labels_before_their_prediction(tmp_path, rule, found, learned):
+    with client_of(tmp_path, rules=LabelRules(early=rule)) as client:
+        assert outcome(client, "a", "yes") == found
+        answer = predict(client, {"features": row(1)[0], "id": "a"})
+        assert answer.status == 200
+        assert [record["features"] for record in records(client)] == [[row(1)[0]]] * learned
+
+
+def test_rows_with_features_and_id_are_learned_once(tmp_path):
+    with client_of(tmp_path) as client:
+        assert outcome(client, "a", "yes", features=row(1)[0]) == "learned"
+        assert outcome(client, "a", "yes", features=row(1)[0]) == "duplicate"
+
+
+def test_id_is_predicted_once(tmp_path):
+    with client_of(tmp_path) as client:
+        assert predict(client, {"features": row(1)[0], "id": "a"}).status == 200
+        answer = predict(client, {"rows": [{"features": row(2)[0], "id": "b"}, {"features": row(2)[0], "id": "a"}]})
+        assert (answer.status, answer.json()["error"]["row"]) == (409, 1)
+        assert outcome(client, "b", "yes") == "held"  # nothing of the refused request is there
+
+
+@pytest.mark.parametrize(
+    ("rules", "late", "labels"),
+    [
+        (LabelRules(horizon=10.0), "late", []),
+        (LabelRules(horizon=10.0, default="no"), "late", [["no"]]),
+        (LabelRules(horizon=10.0, late="learn"), "learned", [["yes"]]),
+        (LabelRules(horizon=10.0, late="learn", default="no"), "late", [["no"]]),
+        (LabelRules(horizon=10.0, late="refuse"), 409, []),
+    ],
+)
+def test_prediction_without_label_expires(tmp_path, rules, late, labels):
+    registry = open_registry(tmp_path, rules=rules)
+    registry.journal.close()
+    with client_of(tmp_path) as client:
+        predict(client, {"features": row(1)[0], "id": "a"})
+        client.run_in_writer(lambda: advance(client, 11.0))
+        assert outcome(client, "a", "yes") == late
+        assert [record["labels"] for record in records(client)] == labels
+        assert client.registry.writer.join_labels.pending == 0
+        client.run_in_writer(lambda: advance(client, 11.0))  # ids are forgotten
+        assert outcome(client, "a", "yes") == "held"
+
+
+def advance(client, seconds):
+    """Let time pass, and the writer do what is due."""
+    client.registry.journal.clock.start += seconds
+    client.registry.writer._expire()
+
+
+def test_too_many_pending_predictions_are_refused(tmp_path):
+    with client_of(tmp_path, most_pending=2) as client:
+        body = {"rows": [{"features": row(k)[0], "id": str(k)} for k in range(3)]}
+        answer = predict(client, body)
+        assert answer.status == 429
+        assert int(answer.headers["retry-after"]) > 0
+        assert client.registry.writer.join_labels.pending == 0
+        assert predict(client, {"rows": body["rows"][:2]}).status == 200
+        assert outcome(client, "1", "yes") == "learned"
+        assert predict(client, {"rows": body["rows"][2:]}).status == 200
+
+
+def test_idempotency_key_gives_the_same_answer_and_learns_once(tmp_path):
+    body = {"rows": [{"features": row(k)[0], "label": row(k)[1]} for k in range(3)]}
+    with client_of(tmp_path) as client:
+        first = learn(client, body, key="k")
+        assert learn(client, body, key="k").body == first.body
+        assert learn(client, {"rows": body["rows"][:2]}, key="k").status == 422
+        once = predict(client, {"features": row(1)[0], "id": "a"}, headers={"idempotency-key": "p"})
+        learn(client, body)
+        again = predict(client, {"features": row(1)[0], "id": "a"}, headers={"idempotency-key": "p"})
+        assert again.body == once.body
+        assert client.registry.models["m"].model.rounds == 6
+    with client_of(tmp_path) as client:  # also after a restart
+        assert learn(client, body, key="k").body == first.body
+        assert client.registry.models["m"].model.rounds == 6

@@ -1,0 +1,221 @@
+"""Models that are added, replaced, promoted, rolled back and removed while the server runs."""
+
+import json
+import time
+
+import msgspec
+import pytest
+from campaigns.server_kills import assert_same
+from server.serving import SPECIFICATION, client_of, learn, open_registry, predict, row, rows
+
+import fiol
+from fiol.server.labels import RefusedError
+from fiol.server.messages import LabelRules
+from fiol.server.specification import empty_model
+
+
+def reopened(folder):
+    """The models of a folder after a restart."""
+    registry = open_registry(folder, models=())
+    registry.journal.close()
+    return registry.models
+
+
+def test_roll_back_continues_from_a_snapshot_also_after_a_restart(tmp_path):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 10)})
+        snapshot = client.post("/models/m/snapshots").json()
+        learn(client, {"rows": rows(10, 30)})
+        listed = client.get("/models/m/snapshots").json()["snapshots"]
+        assert [one["position"] for one in listed] == [snapshot["position"], 1]
+        assert client.post("/models/m/rollback", {"position": 77}).status == 404
+        assert client.post("/models/m/rollback", {"position": snapshot["position"]}).status == 200
+        assert client.get("/models/m").json()["round"] == 10
+        learn(client, {"rows": rows(30, 33)})
+        before = client.registry.models["m"].model.copy()
+        positions = [one["position"] for one in client.get("/models/m/snapshots").json()["snapshots"]]
+        assert snapshot["position"] + 1 in positions  # what was rolled back can be returned to
+    assert before.rounds == 13
+    assert_same(reopened(tmp_path)["m"].model, before)
+
+
+def test_roll_back_is_replayed_after_a_crash(tmp_path):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 10)})
+        position = client.post("/models/m/snapshots").json()["position"]
+        learn(client, {"rows": rows(10, 30)})
+        client.post("/models/m/rollback", {"position": position})
+        learn(client, {"rows": rows(30, 33)})
+        before = client.registry.models["m"].model.copy()
+        client.registry.writer.snapshots.save = lambda name, model: None
+    newest = max((tmp_path / "snapshots" / "m").iterdir())
+    models = reopened(tmp_path)
+    assert_same(models["m"].model, before)
+    newest.write_bytes(b"")  # the snapshot of the roll-back itself
+    said = []
+    registry = open_registry(tmp_path, models=(), said=said)
+    assert "which was rolled back to, is used" in said[-1]
+    assert_same(registry.models["m"].model, before)
+    registry.journal.close()
+
+
+def test_shadow_learns_beside_the_live_model_and_is_promoted(tmp_path):
+    with client_of(tmp_path) as client:
+        specification = {**SPECIFICATION, "step_size": 0.5}
+        answer = client.request("PUT", "/models/s", {"specification": specification, "shadow_of": "m"})
+        assert answer.status == 201
+        assert learn(client, {"rows": rows(0, 20)}).status == 200
+        assert learn(client, {"rows": rows(0, 20)}, name="s").status == 409
+        served = client.registry.models
+        assert (served["m"].model.rounds, served["s"].model.rounds) == (20, 20)
+        assert served["s"].metrics.rows == 20
+        shadow = served["s"].model.copy()
+        assert client.post("/models/m/promote", {}).json() == {"name": "m", "promoted": "s"}
+        assert [*served] == ["m"]
+        assert_same(served["m"].model, shadow)
+        learn(client, {"rows": rows(20, 25)})
+        before = served["m"].model.copy()
+    assert_same(reopened(tmp_path)["m"].model, before)
+
+
+def test_shadow_that_refuses_a_row_does_not_disturb_the_live_model(tmp_path):
+    with client_of(tmp_path) as client:
+        other = {**SPECIFICATION, "columns": {"size": "number", "color": "number"}}
+        client.request("PUT", "/models/s", {"specification": other, "shadow_of": "m"})
+        assert learn(client, {"rows": rows(0, 5)}).status == 200
+        assert client.registry.models["m"].model.rounds == 5
+        assert client.registry.models["s"].model.rounds == 0
+        assert client.registry.models["s"].errors == 1
+
+
+def test_models_are_added_and_removed_live(tmp_path):
+    with client_of(tmp_path) as client:
+        assert client.request("PUT", "/models/m", {"copy_of": "m"}).status == 409
+        assert client.request("PUT", "/models/n", {"specification": {"loss": "squared_error"}}).status == 201
+        assert learn(client, {"features": {"a": 2.0, "b": "x"}, "label": 3.5}, name="n").status == 200
+        assert [one["name"] for one in client.get("/models").json()["models"]] == ["m", "n"]
+        assert client.request("DELETE", "/models/n").status == 200
+        assert predict(client, {"features": {}}, name="n").status == 404
+        assert client.request("PUT", "/models/n", {"copy_of": "m"}).status == 201
+        assert client.request("PUT", "/models/..%2fn", {"copy_of": "m"}).status in (404, 422)
+    assert reopened(tmp_path)["n"].model.rounds == 0
+
+
+@pytest.mark.parametrize(
+    ("specification", "message"),
+    [
+        ({}, "a specification names the loss"),
+        ({"loss": "log_loss"}, "the two labels of log_loss"),
+        ({"loss": "log_loss", "labels": [0, 1], "passes": 2}, "no option 'passes'"),
+        ({"loss": "squared_error", "labels": [0, 1]}, "predicts numbers"),
+        ({"loss": "log_loss", "labels": [0, 1], "colour": 1}, "colour"),
+        ({"loss": "nothing"}, "nothing"),
+        ({"loss": "squared_error", "columns": {"a": "number of"}}, "number of"),
+    ],
+)
+def test_wrong_specification_is_refused_with_the_reason(tmp_path, specification, message):
+    with client_of(tmp_path) as client:
+        answer = client.request("PUT", "/models/n", {"specification": specification})
+        assert answer.status == 422, answer
+        assert message in answer.json()["error"]["reason"]
+        assert [*client.registry.models] == ["m"]
+
+
+def test_file_is_downloaded_and_uploaded(tmp_path):
+    with client_of(tmp_path / "journal") as client:
+        learn(client, {"rows": rows(0, 10)})
+        answer = client.get("/models/m/file")
+        file = tmp_path / "m.fiol"
+        file.write_bytes(answer.body)
+        assert_same(fiol.load(file), client.registry.models["m"].model)
+        learn(client, {"rows": rows(10, 20)})
+        assert client.request("PUT", "/models/m/file", body=answer.body).status == 201
+        assert client.registry.models["m"].model.rounds == 10
+        assert client.request("PUT", "/models/n/file", body=answer.body).status == 201
+        assert client.registry.models["n"].model.rounds == 10
+        refused = client.request("PUT", "/models/m/file", body=b"no model")
+        assert refused.status == 422
+        assert str(tmp_path) not in refused.body.decode()
+        assert client.registry.models["m"].model.rounds == 10
+
+
+def test_uploaded_model_must_predict_the_same_labels(tmp_path):
+    registry = open_registry(tmp_path / "journal")
+    other = empty_model({**SPECIFICATION, "labels": ["cold", "warm"]})
+    other.save(tmp_path / "other.fiol")
+    with pytest.raises(RefusedError, match="they must be the same"):
+        registry.upload("m", str(tmp_path / "other.fiol"))
+    registry.journal.close()
+
+
+def test_model_page_has_weights_and_recipe(tmp_path):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 30)})
+        client.run_in_writer(client.registry.models["m"].refresh)
+        page = client.get("/models/m?most=3").json()
+        assert (page["round"], page["columns"], len(page["weights"])) == (30, ["size", "color"], 3)
+        assert page["recipe"]["component"] == "Update"
+        assert page["importances"]
+        assert client.get("/models/m?most=x").status == 422
+
+
+def test_classes_and_numbers_are_served(tmp_path):
+    with client_of(tmp_path) as client:
+        joint = {"loss": "softmax", "labels": ["a", "b", "c"], "columns": {"x": "number"}, "algorithm": "fiol"}
+        client.request("PUT", "/models/joint", {"specification": joint})
+        body = {"rows": [{"features": {"x": float(k)}, "label": "abc"[k % 3]} for k in range(9)]}
+        assert learn(client, body, name="joint").status == 200
+        client.run_in_writer(client.registry.models["joint"].refresh)
+        found = predict(client, {"features": {"x": 1.0}, "id": "p"}, name="joint").json()
+        assert found["labels"] == ["a", "b", "c"]
+        assert len(found["predictions"][0]["score"]) == len(found["predictions"][0]["probabilities"]) == 3
+        assert learn(client, {"id": "p", "label": "c"}, name="joint").json()["outcomes"] == {"learned": 1}
+        assert learn(client, {"features": {"x": 1.0}, "label": 2.5}, name="joint").status == 422
+        assert client.registry.models["joint"].metrics.rows == 10
+        number = {"loss": "squared_error", "algorithm": "fiol"}
+        client.request("PUT", "/models/number", {"specification": number})
+        learn(client, {"rows": [{"features": {"x": 1.0}, "label": 4.0}] * 30}, name="number")
+        client.run_in_writer(client.registry.models["number"].refresh)
+        one = predict(client, {"features": {"x": 1.0}}, name="number").json()["predictions"][0]
+        assert one["label"] == pytest.approx(one["score"])
+        assert abs(one["label"] - 4.0) < 1.0
+
+
+def test_predictions_lag_by_a_bounded_time(tmp_path):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 5)})
+        learn(client, {"rows": rows(5, 10)})
+        served, started = client.registry.models["m"], time.monotonic()
+        while predict(client, {"features": row(0)[0]}).json()["round"] < 10:
+            assert time.monotonic() - started < 20.0
+        assert served.reader.rounds == served.model.rounds == 10
+
+
+def test_compaction_keeps_what_snapshots_need(tmp_path):
+    with client_of(tmp_path) as client:
+        for start in range(0, 80, 10):
+            learn(client, {"rows": rows(start, start + 10)})
+            client.post("/models/m/snapshots")
+        client.registry.writer.options.keep_bytes = 1.0
+        client.run_in_writer(client.registry.writer._compact)
+        left = [record.position for record in client.registry.journal.records()]
+        oldest = client.get("/models/m/snapshots").json()["snapshots"][-1]["position"]
+        assert left == list(range(oldest + 1, 10))
+        before = client.registry.models["m"].model.copy()
+        for file in sorted((tmp_path / "snapshots" / "m").iterdir())[1:]:
+            file.write_bytes(b"damaged")
+        kill = client.registry.writer.snapshots
+        kill.save = lambda name, model: None
+    assert_same(reopened(tmp_path)["m"].model, before)
+
+
+def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
+    (tmp_path / "m.json").write_text(json.dumps(SPECIFICATION))
+    registry = open_registry(tmp_path / "j", models=())
+    assert registry.add_file("m", str(tmp_path / "m.json"), {"early": "drop"}).startswith("added from")
+    registry.set_rules("m", msgspec.structs.replace(registry.models["m"].rules, default="no"))
+    registry.close()
+    registry = open_registry(tmp_path / "j", models=())
+    assert registry.add_file("m", "anything", {"late": "refuse"}) == "continues from the journal"
+    assert registry.models["m"].rules == LabelRules(early="drop", late="refuse", default="no")
+    registry.close()

@@ -1,0 +1,202 @@
+"""Restarts, damage and full disks: nothing that was acknowledged is lost."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from campaigns.server_kills import assert_same
+from server.serving import SPECIFICATION, client_of, learn, open_registry, predict, row, rows
+
+from fiol.server import journal as journal_module
+from fiol.server.journal import Journal, JournalError
+from fiol.server.messages import decode
+from fiol.server.served_model import ServedModel
+from fiol.server.specification import empty_model
+
+
+def fed(folder, name="m"):
+    """A model that was fed the journal of a folder, one record after the other."""
+    journal, model = Journal(folder, read_only=True), empty_model(SPECIFICATION)
+    served = ServedModel(name, model, None)
+    for record in journal.records(model=name):
+        if record.kind == "learn" and record.refused is None:
+            found = decode(record.payload)
+            encoded = served.encode(found["features"], found["labels"], found.get("weights"))
+            model.learn(encoded.X, encoded.y, encoded.weights)
+    journal.close()
+    return model
+
+
+def kill(client):
+    """Let the writer forget to save, as if the process was killed."""
+    client.registry.writer.snapshots.save = lambda name, model: None
+
+
+def test_restart_is_bit_for_bit_as_if_it_had_never_stopped(tmp_path):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 30)})
+        client.post("/models/m/snapshots")
+        predict(client, {"features": row(31)[0], "id": "a"})
+        learn(client, {"rows": rows(30, 45)})
+        kill(client)
+        metrics = client.run_in_writer(lambda: client.registry.models["m"].metrics.to_json())
+    registry = open_registry(tmp_path)
+    assert registry.replayed == 15
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    again = registry.models["m"].metrics.to_json()
+    assert {**again, "windows": []} == {**metrics, "windows": []}
+    registry.journal.close()
+    with client_of(tmp_path) as client:
+        assert learn(client, {"id": "a", "label": "no"}).json()["outcomes"] == {"learned": 1}
+        learn(client, {"rows": rows(45, 50)})
+        assert_same(client.registry.models["m"].model, fed(tmp_path))
+
+
+def test_damaged_snapshot_is_reported_and_the_one_before_is_used(tmp_path):
+    with client_of(tmp_path) as client:
+        for start in (0, 10, 20):
+            learn(client, {"rows": rows(start, start + 10)})
+            client.post("/models/m/snapshots")
+    files = sorted((tmp_path / "snapshots" / "m").iterdir())
+    damaged = bytearray(files[-1].read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    files[-1].write_bytes(damaged)
+    said = []
+    registry = open_registry(tmp_path, said=said)
+    assert any(files[-1].name in text and "the snapshot before it is used" in text for text in said)
+    assert registry.replayed == 10
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    registry.journal.close()
+
+
+def test_model_without_whole_snapshot_is_an_error_that_names_the_folder(tmp_path):
+    open_registry(tmp_path).journal.close()
+    for file in (tmp_path / "snapshots" / "m").iterdir():
+        file.write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="there is no whole snapshot of the model"):
+        open_registry(tmp_path)
+
+
+def test_second_server_is_refused(tmp_path):
+    registry = open_registry(tmp_path)
+    with pytest.raises(JournalError, match=f"process {os.getpid()} serves with this journal already"):
+        open_registry(tmp_path)
+    registry.journal.close()
+    open_registry(tmp_path).journal.close()
+
+
+def test_torn_end_of_the_write_ahead_log_loses_nothing_acknowledged(tmp_path):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 20)})
+        kill(client)
+        wal = Path(client.registry.journal.path + "-wal")
+        saved = {name: (tmp_path / name).read_bytes() for name in ("journal.sqlite", "journal.sqlite-wal")}
+        assert saved[wal.name]
+    torn = saved["journal.sqlite-wal"]
+    saved["journal.sqlite-wal"] = torn + torn[32:2000]  # a frame of a transaction that did not get far
+    for name, content in saved.items():
+        (tmp_path / name).write_bytes(content)
+    registry = open_registry(tmp_path)
+    assert registry.models["m"].model.rounds == 20
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    registry.journal.close()
+
+
+def test_journal_of_other_versions(tmp_path, monkeypatch):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 5)})
+    monkeypatch.setattr(journal_module, "VERSION", 2)
+    monkeypatch.setattr(
+        journal_module, "JOURNAL_CONVERSIONS", {1: ("ALTER TABLE journal ADD COLUMN origin TEXT NOT NULL DEFAULT ''",)}
+    )
+    with pytest.raises(JournalError, match="version 1: start fiol serve once"):
+        Journal(tmp_path, read_only=True)
+    journal = Journal(tmp_path)
+    assert journal.connection.execute("SELECT count(origin) FROM journal").fetchone() == (2,)
+    journal.close()
+    monkeypatch.undo()
+    with pytest.raises(JournalError, match="version 2 is newer than 1"):
+        Journal(tmp_path)
+
+
+def test_file_that_is_no_journal_is_refused(tmp_path):
+    (tmp_path / "journal.sqlite").write_bytes(b"nothing of the kind" * 100)
+    with pytest.raises(JournalError, match=r"journal\.sqlite: file is not a database"):
+        Journal(tmp_path)
+    (tmp_path / "journal.sqlite").unlink()
+    sqlite3.connect(tmp_path / "journal.sqlite").execute("CREATE TABLE t (x)")
+    with pytest.raises(JournalError, match="this is no journal of fiol"):
+        Journal(tmp_path)
+
+
+def test_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
+    import time
+
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 2)})
+        before = client.registry.journal.clock.now()
+        monkeypatch.setattr(time, "time", lambda: 5.0)
+        assert client.registry.journal.clock.now() >= before
+        learn(client, {"rows": rows(2, 4)})
+    registry = open_registry(tmp_path)  # the clock is still decades behind
+    assert registry.journal.clock.now() >= before
+    times = [record.time for record in registry.journal.records()]
+    assert times == sorted(times)
+    registry.journal.close()
+
+
+FULL = """
+import resource, sys
+from server.serving import client_of, learn, row, rows
+with client_of(sys.argv[1]) as client:
+    assert learn(client, {"rows": rows(0, 10)}).status == 200
+    client.post("/models/m/snapshots")
+    limit = client.registry.journal.size() + 40_000
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    statuses, k = [], 10
+    while not statuses or statuses[-1] == 200:
+        statuses.append(learn(client, {"rows": rows(k, k + 10)}).status)
+        k += 10
+    rounds = client.registry.models["m"].model.rounds
+    assert statuses[-1] == 507, statuses
+    assert rounds == 10 * len(statuses), (rounds, statuses)
+    assert client.get("/readyz").status == 503
+    assert client.post("/models/m/predict", {"features": row(1)[0]}).status == 200
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert learn(client, {"rows": rows(k, k + 10)}).status == 200
+    assert client.get("/readyz").status == 200
+    print(client.registry.models["m"].model.rounds)
+"""
+
+
+def test_full_disk_refuses_rows_and_keeps_all_acknowledged_ones(tmp_path):
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    registry = open_registry(tmp_path)
+    assert registry.models["m"].model.rounds == int(done.stdout)
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    registry.journal.close()
+
+
+def test_unexpected_error_stops_the_server_and_the_journal_has_all(tmp_path, monkeypatch):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 10)})
+        failed = []
+        client.registry.writer.on_failure = lambda: failed.append(True)
+        monkeypatch.setattr(ServedModel, "learn", lambda *args: 1 / 0)
+        assert learn(client, {"rows": rows(10, 20)}).status == 500
+        client.registry.writer.join(20)
+        assert failed == [True]
+        assert learn(client, {"rows": rows(10, 20)}).status == 503
+        assert client.get("/healthz").status == client.get("/readyz").status == 503
+        monkeypatch.undo()
+    registry = open_registry(tmp_path)
+    assert registry.models["m"].model.rounds == 20  # durable, though it was not acknowledged
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    registry.journal.close()
