@@ -107,6 +107,11 @@ def test_commands_and_options_exist(page):
     for name, *words in fiol_commands(page.read_text(encoding="utf-8")):
         command = main.get_command(click.Context(main), name)
         assert command is not None, f"fiol {name}"
+        if isinstance(command, click.Group) and words:
+            subcommands = words[0].split("|")
+            commands = [command.get_command(click.Context(command), one) for one in subcommands]
+            assert None not in commands, f"fiol {name} {words[0]}"
+            command, words = commands[0], words[1:]
         if name == "vw":
             words = words[: words.index("--")] if "--" in words else words
         options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
