@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python keeps what it has compiled of files: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres test-browser check bench bench-stream bench-estimators bench-step-sizes bench-tuning bench-sensitivity bench-sparsity bench-files bench-serving bench-ensembles bench-spark docs clean
+.PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres test-browser test-release check bench bench-serving bench-spark campaign docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
 	$(BIN)/fiol demo build/demo --force
@@ -52,6 +52,13 @@ test-postgres: $(VENV)/.test  ## exported SQL on a PostgreSQL server that the te
 	@test -n "$$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null)" || command -v initdb > /dev/null || $(INSTALL_POSTGRES)
 	FIOL_POSTGRES=1 $(BIN)/python -m pytest -q tests/exports -k postgresql
 
+test-release: $(VENV)/.release  ## build wheel and sdist, check them, install them into empty environments of all Pythons at hand, and try them
+	rm -rf dist
+	$(BIN)/python -m build -q --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python tests/release/environments.py dist $(OPTIONS)
+
 test-browser: $(VENV)/.browser  ## the dashboard in Chromium; installs Debian's package if there is none
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || $(INSTALL_CHROMIUM)
 	FIOL_BROWSER=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/browser
@@ -62,39 +69,18 @@ check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.demo  ## time per step of every solver, with a scaling plot
-	$(BIN)/python -m benchmarks.step --json build/step.json --plot build/step.png
-
-bench-stream: $(VENV)/.bench  ## time per row of a learner beside scikit-learn and River; DATA=folder adds public data sets
-	$(BIN)/python -m benchmarks.stream --json build/stream.json $(if $(DATA),--data "$(DATA)")
-
-bench-estimators: $(VENV)/.bench  ## estimators beside scikit-learn's SGD; DATA=folder of public data sets, else made-up rows
-	$(BIN)/python -m benchmarks.estimators --json build/estimators.json $(if $(DATA),--data "$(DATA)",--quick)
-
-bench-step-sizes: $(VENV)/.demo  ## explicit against exact steps of the same sizes; DATA=folder of public data sets, else made-up rows
-	$(BIN)/python -m benchmarks.step_sizes --json build/step_sizes.json --plot build/step_sizes.svg $(if $(DATA),--data "$(DATA)")
-
-bench-tuning: $(VENV)/.bench  ## nothing tuned against others' best in hindsight; DATA=folder of public data sets, else made-up rows
-	$(BIN)/python -m benchmarks.tuning --json build/tuning.json $(if $(DATA),--data "$(DATA)")
-
-bench-ensembles: $(VENV)/.bench  ## what the default ensemble costs beside single learners and others; DATA=folder of public data sets
-	$(BIN)/python -m benchmarks.ensembles --json build/ensembles.json $(if $(DATA),--data "$(DATA)")
-
-bench-files: $(VENV)/.bench  ## text to trained model beside Vowpal Wabbit, parsing beside others; DATA=folder adds public data sets
-	$(BIN)/python -m benchmarks.files --json build/files.json $(if $(DATA),--data "$(DATA)")
+bench: $(VENV)/.bench  ## all benchmarks and their page in build/bench; DATA=folder of public data sets; OPTIONS=--quick takes two minutes
+	$(BIN)/python -m benchmarks.story --folder build/bench $(if $(DATA),--data "$(DATA)") $(OPTIONS)
 
 bench-serving: $(VENV)/.bench  ## requests per second and latencies of fiol serve beside River and Vowpal Wabbit behind a thin loop
 	$(BIN)/python -m pip install -q -e ".[serve]"
 	$(BIN)/python -m benchmarks.serving --json build/serving.json
 
-bench-sensitivity: $(VENV)/.bench  ## everybody's loss against step size; DATA=folder of public data sets, else made-up rows
-	$(BIN)/python -m benchmarks.sensitivity --json build/sensitivity.json --plot build/sensitivity.svg $(if $(DATA),--data "$(DATA)")
-
-bench-sparsity: $(VENV)/.bench  ## loss against non-zeros beside others' l1; DATA=folder of public data sets, else made-up rows
-	$(BIN)/python -m benchmarks.sparsity --json build/sparsity.json --plot build/sparsity.svg $(if $(DATA),--data "$(DATA)")
-
 bench-spark: $(SPARK)/.ready  ## rows per second of two Spark workers beside one, and a model of cost; needs Java 17 or newer
 	$(SPARK)/bin/python -m benchmarks.spark --json build/spark.json
+
+campaign: $(VENV)/.test  ## all campaigns in short, with their figures in build/campaigns.json; OPTIONS=--full takes hours
+	$(BIN)/python tests/campaigns/run_all.py --json build/campaigns.json $(OPTIONS)
 
 docs: $(VENV)/.docs  ## the documentation in build/docs: strict, all examples executed, links inside the repository checked; no network
 	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
@@ -123,6 +109,10 @@ $(VENV)/.reproduce: $(VENV)/.demo
 
 $(VENV)/.test: $(VENV)/.reproduce
 	$(BIN)/python -m pip install -q --group test --group schemas
+	touch $@
+
+$(VENV)/.release: $(VENV)/.base pyproject.toml
+	$(BIN)/python -m pip install -q --group release
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.test

@@ -242,9 +242,11 @@ def main(arguments: list[str] | None = None) -> None:
     targets = targets_of(found, event)
     print("\n" + verdicts(targets, not options.quick))
     if options.json:
-        told = {"us": found, "event": event, "targets": [t._asdict() for t in targets]}
+        numbers = {"us": found, "event": event, "targets": [t._asdict() for t in targets]}
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(header("benchmarks.ensembles", arguments, options.quick) | told, indent=1))
+        options.json.write_text(
+            json.dumps(header("benchmarks.ensembles", arguments, options.quick) | numbers, indent=1)
+        )
 
 
 if __name__ == "__main__":

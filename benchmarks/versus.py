@@ -1,10 +1,11 @@
 """This code beside another checkout of it: the same benchmark in turns, every time as a ratio.
 
-    python -m benchmarks.versus OTHER BENCHMARK [--turns N] [--json FILE] [-- options of the benchmark]
+    python -m benchmarks.versus OTHER BENCHMARK [--turns N] [--cpu] [--json FILE] [-- options of the benchmark]
 
 OTHER is a folder that holds another version of this project, BENCHMARK one of those here that write `--json`, such as
 `stream`. Each turn runs the benchmark of both versions in processes of their own, one after the other; of each time
-the least of all turns counts. Both use the packages installed for this one.
+the least of all turns counts. Both use the packages installed for this one. On a busy machine `--cpu` counts the
+processor time of the benchmark's process in place of the time on the wall.
 """
 
 from __future__ import annotations
@@ -24,13 +25,21 @@ from benchmarks.report import header, progress, table
 HERE = Path(__file__).parents[1]
 #: Under these keys a benchmark writes times of contestants by name.
 TIMES = ("us", "seconds", "events")
+#: Runs a benchmark with the clock of its process in place of that on the wall.
+BY_PROCESSOR_TIME = """
+import runpy, sys, time
+time.perf_counter = time.process_time
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
 
 
-def run(root: Path, benchmark: str, options: list[str]) -> dict[str, float]:
+def run(root: Path, benchmark: str, options: list[str], cpu: bool) -> dict[str, float]:
     """All times of one run of a benchmark in the version at `root`, by where they stand in its JSON."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
-        command = [sys.executable, "-m", f"benchmarks.{benchmark}", *options, "--json", str(path)]
+        start = ["-c", BY_PROCESSOR_TIME] if cpu else ["-m"]
+        command = [sys.executable, *start, f"benchmarks.{benchmark}", *options, "--json", str(path)]
         paths = os.pathsep.join([str(root / "src"), str(root)])
         environment = {**os.environ, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(root / "build" / "versus")}
         done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
@@ -44,26 +53,40 @@ def times(value: Any) -> Iterator[tuple[str, float]]:
 
     >>> dict(times({"results": [{"name": "a9a", "rows": 3, "us": {"FIOL": 0.5}}]}))
     {'a9a, rows 3: FIOL': 0.5}
+    >>> dict(times({"us": {"a9a": {"ensemble": 0.5, "gate": 0.7}}}))
+    {'us, a9a: ensemble': 0.5, 'us, a9a: gate': 0.7}
     """
     if isinstance(value, list):
         for entry in value:
             yield from times(entry)
     elif isinstance(value, dict):
-        told = {key: found for key, found in value.items() if isinstance(found, (str, int, float)) and key != "command"}
-        label = ", ".join(str(found) if isinstance(found, str) else f"{key} {found}" for key, found in told.items())
+        facts = {
+            key: found for key, found in value.items() if isinstance(found, (str, int, float)) and key != "command"
+        }
+        label = ", ".join(str(found) if isinstance(found, str) else f"{key} {found}" for key, found in facts.items())
         for key, found in value.items():
             if key in TIMES and isinstance(found, dict):
-                yield from ((f"{label or key}: {name}", time) for name, time in found.items())
+                yield from named_times(label or key, found)
             elif key in ("results", "passes"):
                 yield from times(found)
+
+
+def named_times(label: str, found: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    """Times by name, or such times by the name of a data set."""
+    for name, time in found.items():
+        if isinstance(time, dict):
+            yield from named_times(f"{label}, {name}", time)
+        elif isinstance(time, (int, float)):
+            yield f"{label}: {name}", time
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run both versions in turns and print the ratios, the largest first."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.versus", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("other", type=Path, metavar="OTHER", help="a folder with another version of this project")
-    parser.add_argument("benchmark", metavar="BENCHMARK", help="step, stream or estimators")
+    parser.add_argument("benchmark", metavar="BENCHMARK", help="step, stream, ensembles or estimators")
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="runs of each version (default 3)")
+    parser.add_argument("--cpu", action="store_true", help="processor time in place of the time on the wall")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times")
     words = sys.argv[1:] if arguments is None else arguments
     cut = words.index("--") if "--" in words else len(words)
@@ -74,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
     for turn in range(given.turns):
         for name, root in (("other", given.other.resolve()), ("this", HERE)):
             progress(f"turn {turn + 1} of {given.turns}: {name}")
-            for where, time in run(root, given.benchmark, options).items():
+            for where, time in run(root, given.benchmark, options, given.cpu).items():
                 best[name][where] = min(time, best[name].get(where, time))
     progress("")
     shared = [where for where in best["this"] if where in best["other"]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from river import drift, linear_model, metrics, preprocessing
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="few events")
     events = 1_800 if parser.parse_args(arguments).quick else 9_000
-    models = {
+    models: dict[str, Any] = {
         "FIOL": FIOLClassifier(),
         "FIOL, one learner": FIOLClassifier(step_size="single"),
         "one learner, started anew after a drift": drift.DriftRetrainingClassifier(
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, list[float]]:
     right: dict[str, list[float]] = {}
     print(f"{events:,} events; right before learning from an event, in each third:\n")
     for name, model in models.items():
-        accuracies = [metrics.Accuracy() for _ in range(PARTS)]
+        accuracies: list[Any] = [metrics.Accuracy() for _ in range(PARTS)]  # type: ignore[no-untyped-call]
         for t, (x, label) in enumerate(changing_stream(events)):
             is_good = label == "good"
             accuracies[t * PARTS // events].update(is_good, bool(model.predict_one(x)))

@@ -21,7 +21,8 @@ ETAS = (0.01, 1.0, 100.0)
 
 def explicit_step(x: np.ndarray, y: float, w: np.ndarray, eta: float, penalty: fiol.L1) -> np.ndarray:
     """What SGD does: the loss and the penalty replaced by their slopes at the old weights."""
-    return w - eta * (LOSS.grad(x @ w, y) * x + penalty.lam * np.sign(w))
+    new: np.ndarray = w - eta * (LOSS.grad(x @ w, y) * x + penalty.lam * np.sign(w))
+    return new
 
 
 def exact_step(x: np.ndarray, y: float, w: np.ndarray, eta: float, penalty: fiol.L1) -> np.ndarray:

@@ -24,10 +24,10 @@ class OrderCost(fiol.Loss):
 
     shortage: float = 5.0
 
-    def value(self, z, y):  # type: ignore[no-untyped-def]
+    def value(self, z: float, y: float) -> float:
         return (self.shortage if z < y else 1.0) * (abs(z - y) - log1p(abs(z - y)))
 
-    def grad(self, z, y):  # type: ignore[no-untyped-def]
+    def grad(self, z: float, y: float) -> float:
         return (self.shortage if z < y else 1.0) * (z - y) / (1.0 + abs(z - y))
 
 

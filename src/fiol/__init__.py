@@ -18,9 +18,15 @@ if _sysconfig.get_config_var("Py_GIL_DISABLED"):
     )
 
 if _typing.TYPE_CHECKING:
+    from fiol.exports.json_model import load_json
+    from fiol.integrations.classifier import FIOLClassifier
+    from fiol.integrations.passive_aggressive import PassiveAggressiveClassifier, PassiveAggressiveRegressor
+    from fiol.integrations.regressor import FIOLRegressor
     from fiol.public import *  # noqa: F403
+    from fiol.workflow.api import read, train
+    from fiol.workflow.model import TrainedModel
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> object:
@@ -134,6 +140,7 @@ __all__ = [
     "Stacked",
     "Step",
     "StepSize",
+    "TableBasis",
     "TableEncoding",
     "TrainedModel",
     "Truncated",

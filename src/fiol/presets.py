@@ -45,6 +45,7 @@ from fiol.components.step_sizes import (
     ScaleFree,
     StepSize,
 )
+from fiol.components.table_basis import TableBasis
 
 UNREGULARIZED, EUCLIDEAN = Unregularized(), Euclidean()
 DECAYING, ADAPTIVE, BETTING = Polynomial(0.5), AdaGrad(), ScaleFree(CoinBetting())
@@ -238,7 +239,7 @@ STACKED = (
 GATE = ScaleFree(AdaGrad(3.0))
 
 
-def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble:
+def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, basis: TableBasis | None = None) -> Ensemble:
     """Seven `FIOL` with steps of four kinds, and the best linear combination of them; nothing to tune.
 
     | steps, all `ScaleFree` | best for |
@@ -257,6 +258,8 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble
     from these without the l1 part. The model is sparser and predicts better than seven members with the penalty each
     (`benchmarks.sparsity`), which are `Ensemble([FIOL(loss, L1(lam), size) for size in sizes])`.
 
+    With a `basis` there are curves of columns and cells of pairs of columns: see `TableBasis`.
+
     >>> from fiol import Learner, Logistic
     >>> learner = Learner(Stacked(Logistic()))
     >>> learner.learn([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], [1, -1, 1]).shape, len(learner.members)
@@ -269,4 +272,5 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED) -> Ensemble
     if regularizer.strengths() is not None and regularizer.has_l1():
         leader = FTRLProximal if isinstance(loss, JointLoss) else ImplicitFTRL  # no joint loss is exact under l1
         gate, regularizer = leader(loss, regularizer, GATE), without_l1(regularizer)
-    return Ensemble([FIOL(loss, regularizer, ScaleFree(size)) for size in STACKED], gate=gate)  # type: ignore[arg-type]
+    members = [FIOL(loss, regularizer, ScaleFree(size)) for size in STACKED]
+    return Ensemble(members, gate=gate, basis=basis)  # type: ignore[arg-type]

@@ -68,6 +68,7 @@ from fiol.components.step_sizes import (
     Schedule,
     StepSize,
 )
+from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
 from fiol.features.named_rows import NamedRows
@@ -216,6 +217,7 @@ __all__ = [
     "Stacked",
     "Step",
     "StepSize",
+    "TableBasis",
     "TableEncoding",
     "Truncated",
     "Unregularized",

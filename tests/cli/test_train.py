@@ -553,3 +553,11 @@ def test_unwritable_folder_is_reported_before_training(tmp_path, monkeypatch, ar
     done = CliRunner().invoke(cli.main, [a.format(data) for a in arguments] + [str(output)])
     assert done.exit_code == 2
     assert f"no file can be written to the folder of {output}: Permission denied" in done.output
+
+
+def test_lines_by_time_do_not_repeat_those_of_the_table(two, tmp_path, monkeypatch):
+    monkeypatch.setattr("fiol.cli.progress.LINE_SECONDS", -1.0)
+    told = invoke("train", two[0], "-o", tmp_path / "two.fiol").output
+    rows = [line.split()[0] for line in told.splitlines() if line.strip()[:1].isdigit()]
+    assert rows == list(dict.fromkeys(rows))
+    assert rows[-1] == "200"

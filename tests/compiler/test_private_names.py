@@ -97,7 +97,7 @@ def test_only_listed_modules_of_numba_and_llvmlite_are_imported():
 def test_private_attributes_are_our_own_or_listed():
     known = own_names() | ATTRIBUTES
     found = {(name, attribute) for name, tree in files() for attribute in private_attributes(tree)}
-    assert ("compiler/borrowed_arrays.py", "_getvalue") in found
+    assert ("compiler/component_types.py", "_getvalue") in found
     unknown = {(name, attribute) for name, attribute in found if attribute not in known}
     assert {pair for pair in unknown if not (pair[0].startswith(INTEGRATIONS) and pair[1] in HOOKS)} == set()
 
@@ -110,7 +110,7 @@ USED = {
     "numba.core.types": ["Array", "BoundFunction", "Dispatcher", "NamedTuple", "SliceType", "VarArg", "unliteral"],
 }
 SIGNATURES = [
-    (registry.CPUDispatcher, ["py_func", "locals", "targetoptions", "pipeline_class"]),
+    (registry.CPUDispatcher, ["py_func", "targetoptions", "pipeline_class"]),
     (registry.CPUDispatcher.compile, ["self", "sig"]),
     (cgutils.get_item_pointer2, ["context", "builder", "data", "shape", "strides", "layout", "inds"]),
 ]
@@ -124,7 +124,7 @@ def test_numba_has_the_names_that_are_used(module):
 
 @pytest.mark.parametrize(("function", "parameters"), SIGNATURES, ids=lambda value: getattr(value, "__name__", ""))
 def test_numba_has_the_parameters_that_are_used(function, parameters):
-    assert list(inspect.signature(function).parameters)[: len(parameters)] == parameters
+    assert set(parameters) <= set(inspect.signature(function).parameters)  # which are passed by name, or alone
 
 
 def test_this_numba_is_within_the_tested_bounds():
@@ -221,5 +221,5 @@ def test_a_learner_on_an_unfit_numba_has_the_same_weights_and_one_warning(tmp_pa
     done = subprocess.run([sys.executable, "-c", UNFIT], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     (message,) = ast.literal_eval(done.stdout)
-    assert "no such name" in message
+    assert "differs from the versions that fiol was tested with" in message
     assert "\n" not in message

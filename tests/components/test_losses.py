@@ -377,7 +377,7 @@ def test_logistic_root_in_lanes_is_precise():
     m[::3] = -p[::3] * rng.random(400)  # around the middle
     m[1::3], p[1::3] = rng.uniform(-40.0, 40.0, 400), 10.0 ** rng.uniform(-3.0, 3.0, 400)
     p[::50] = 0.0
-    c, curvature = fiol.components.losses.even_logistic_root(m, p)
+    c, curvature = fiol.components.logistic_roots.even_logistic_root(m, p)
     with mp.workdps(700):
         for k in range(len(m)):
             margin, slope = mp.mpf(m[k]), mp.mpf(p[k])
@@ -399,7 +399,7 @@ def test_logistic_root_in_lanes_is_precise():
 def test_scalar_root_matches_lane_root():
     rng = np.random.default_rng(1)
     p, q, y = 10.0 ** rng.uniform(-9.0, 5.9, 400), rng.normal(size=400) * 30.0, rng.choice([-1.0, 1.0], 400)
-    c, _ = fiol.components.losses.even_logistic_root(y * q, p)
+    c, _ = fiol.components.logistic_roots.even_logistic_root(y * q, p)
     loss = fiol.Logistic()
     assert [loss.dual(*three) for three in zip(q, p, y, strict=True)] == list(y * c)
 

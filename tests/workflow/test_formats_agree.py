@@ -113,3 +113,33 @@ def test_null_column_of_json_lines_keeps_its_place_in_interactions():
     table = fiol.train(pa.Table.from_pylist(rows), "y", **options)
     assert model.names == table.names
     assert np.array_equal(model.weights, table.weights)
+
+
+def test_column_of_missing_markers_alone_is_missing_in_dicts():
+    model = trained({"age": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "note": ["x"] * 6, "y": LABELS}, missing=["x"])
+    assert np.array_equal(model.scores([{"age": 1.0, "note": "x"}]), model.scores([{"age": 1.0, "note": None}]))
+
+
+def test_examples_of_columns_are_cells_of_the_file(tmp_path):
+    rows = "".join(f"0,1/{k}/2011,{label}\n" for k, label in enumerate(LABELS * 5, 1))
+    (tmp_path / "a.csv").write_text("zero,day,y\n" + rows)
+    model = fiol.train(tmp_path / "a.csv", "y", algorithm="FIOL")
+    found = {column["name"]: column["examples"] for column in model.meta["training"]["columns"]}
+    assert found == {"zero": ["0"], "day": ["1/1/2011", "1/2/2011", "1/3/2011"]}
+
+
+def test_quotes_of_tables_with_tabs_are_switched_off(tmp_path):
+    (tmp_path / "a.tsv").write_text("label\ttext\n" + 'no\t"hello there\nyes\tgood bye" you\n' * 3)
+    with pytest.warns(UserWarning, match="3 of the first rows have line breaks within quotes.*quote=none"):
+        assert sum(batch.rows for batch in fiol.read(tmp_path / "a.tsv", "label")) == 3
+    assert sum(batch.rows for batch in fiol.read(tmp_path / "a.tsv", "label", reader={"quote": "none"})) == 6
+    with pytest.raises(ValueError, match="option quote of csv must be one plain character or none, got 'nix'"):
+        list(fiol.read(tmp_path / "a.tsv", "label", reader={"quote": "nix"}))
+
+
+def test_options_of_the_reader_replace_those_of_training(tmp_path):
+    (tmp_path / "a.csv").write_text("age,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(LABELS)))
+    (tmp_path / "b.csv").write_text("age;y\n" + "".join(f"{k};{label}\n" for k, label in enumerate(LABELS)))
+    model = fiol.train(tmp_path / "a.csv", "y", algorithm="FIOL")
+    found, _, _ = model.evaluation(str(tmp_path / "b.csv"), options={"delimiter": ";"})
+    assert found.results() == model.evaluate(tmp_path / "a.csv")

@@ -94,7 +94,8 @@ class LastIterate(Anchor):
     def read_row(self, plan: Plan, state: State, row: RoundRow, z: Any) -> Any:
         if state.w.ndim == 1:
             return self.read_row_of_one_score(plan, state, row, z)
-        feature, x, clock, buffers = row.feature, row.x, row.clock, row.buffers
+        feature, x = row.feature, row.x
+        clock, buffers = row.clock, row.buffers
         storage = self.row_storage(plan, state, buffers.w)
         for j in range(feature.shape[0]):
             i = nth(feature, j)
@@ -112,7 +113,8 @@ class LastIterate(Anchor):
 
     def read_row_of_one_score(self, plan: Plan, state: State, row: RoundRow, z: Any) -> Any:
         """Bring the weights up to date in the buffers, then add their score to z in a loop that vectorizes."""
-        feature, x, clock, buffers = row.feature, row.x, row.clock, row.buffers
+        feature, x = row.feature, row.x
+        clock, buffers = row.clock, row.buffers
         if plan.lazy_update.by_row and plan.step_size.per_feature:
             plan.lazy_update.load_row(plan, state, feature, clock, buffers)
         else:

@@ -45,7 +45,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "reader_options",
             multiple=True,
             metavar="NAME=VALUE",
-            help="An option of the format, such as zero_based=true or delimiter=';'; may be repeated.",
+            help="An option of the format, such as zero_based=true, delimiter=';' or quote=none; may be repeated.",
         ),
         data(
             "--missing",
@@ -68,6 +68,34 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def reading_options(command: Any) -> Any:
+    """Add the options of commands that read data as a model does: `reader_options` and `on_error`."""
+    on_error = click.option(
+        "--on-error",
+        type=click.Choice(ON_ERROR),
+        default="missing",
+        show_default=True,
+        help="At bad lines and cells, and rows without a target that is needed: see fiol train.",
+    )
+    reader = click.option(
+        "--reader",
+        "reader_options",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="An option of the format that differs from the training data, such as delimiter=';'; may be repeated.",
+    )
+    return on_error(reader(command))
+
+
+def take_reader_options(texts: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options of a format by name.
+
+    >>> take_reader_options(("zero_based=true", "quote=none"))
+    {'zero_based': True, 'quote': 'none'}
+    """
+    return dict(map(named_value, texts))
+
+
 def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of `TrainOptions` that concern data; they are taken out of `options`.
 
@@ -88,7 +116,7 @@ def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
     columns = dict(pair for text in options.pop("columns", ()) for pair in column_kinds(text))
     if columns:
         given["columns"] = columns
-    reader = dict(named_value(text) for text in options.pop("reader_options", ()))
+    reader = take_reader_options(options.pop("reader_options", ()))
     if reader:
         given["reader"] = reader
     return given

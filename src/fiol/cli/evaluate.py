@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fiol.cli.data_options import print_skipped
+from fiol.cli.data_options import print_skipped, reading_options, take_reader_options
 from fiol.cli.errors import handle_errors, json_text, print_page, refuse_existing
 from fiol.cli.sections import typed_command
 from fiol.cli.terminal import echo
@@ -49,13 +49,7 @@ MOST_SHOWN = 12
     help="Write a page about model and predictions (.html).",
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.option(
-    "--on-error",
-    type=click.Choice(["missing", "skip", "stop"]),
-    default="missing",
-    show_default=True,
-    help="At bad lines, and rows without a target.",
-)
+@reading_options
 @handle_errors
 def evaluate(
     model: str,
@@ -65,6 +59,7 @@ def evaluate(
     report: str | None,
     force: bool,
     on_error: str,
+    reader_options: tuple[str, ...],
     signals: Any,
 ) -> None:
     """Compare the predictions of MODEL for DATA with the targets in it.
@@ -85,7 +80,9 @@ def evaluate(
         load_pictures()  # better now than in ten minutes
     if report is not None:
         refuse_existing(report, force)
-    evaluation, reader, missing = open_model(model).evaluation(list(sources), on_error=on_error)
+    evaluation, reader, missing = open_model(model).evaluation(
+        list(sources), on_error=on_error, options=take_reader_options(reader_options)
+    )
     found = evaluation.results()
     if plot is not None:
         draw(evaluation, found, plot)

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from fiol.cli.data_options import print_skipped
+from fiol.cli.data_options import print_skipped, reading_options, take_reader_options
 from fiol.cli.errors import handle_errors, refuse_existing
 from fiol.cli.terminal import printable
 
@@ -31,13 +31,7 @@ from fiol.cli.terminal import printable
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object per row instead of CSV with a header.")
-@click.option(
-    "--on-error",
-    type=click.Choice(["missing", "skip", "stop"]),
-    default="missing",
-    show_default=True,
-    help="At bad lines.",
-)
+@reading_options
 @handle_errors
 def predict(
     model: str,
@@ -46,6 +40,7 @@ def predict(
     force: bool,
     as_json: bool,
     on_error: str,
+    reader_options: tuple[str, ...],
     signals: Any,
     **wanted: bool,
 ) -> None:
@@ -66,7 +61,8 @@ def predict(
 
     found = open_model(model)
     prediction = Prediction(found, [name for name, chosen in wanted.items() if chosen])
-    reading = found.reader(list(sources), on_error=on_error, needs_target=False)
+    options = take_reader_options(reader_options)
+    reading = found.reader(list(sources), on_error=on_error, needs_target=False, options=options)
     with reading as reader, atomic_write(output) as file:
         file = file if output is not None or not sys.stdout.isatty() else PrintableFile(file)
         header: list[str] | None = None

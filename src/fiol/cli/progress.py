@@ -11,7 +11,7 @@ import click
 
 from fiol.cli.terminal import printable
 from fiol.training.metrics import Line, Speed
-from fiol.training.run import Advance
+from fiol.training.run import Advance, is_line
 
 #: Compiling that takes this many seconds is mentioned.
 SLOW_COMPILE = 0.5
@@ -97,7 +97,8 @@ class TrainingProgress:
         due = time.perf_counter() - self.printed > LINE_SECONDS
         if due and current_line is not None and isinstance(event, Advance) and event.rows > self.last.rows:
             self.show(event)
-            event = current_line()
+            line = current_line()
+            event = event if is_line(line.rows) else line  # that of the table follows
         if isinstance(event, Line):
             self.printed = time.perf_counter()
             seconds = time.perf_counter() - self.started - self.compiling

@@ -75,9 +75,15 @@ def parsed(kind: Any, value: Any, units: dict[str, Any], param: Any, ctx: Any) -
 @click.option("--keep-snapshots", type=click.IntRange(2), default=5, show_default=True, help="Of each model.")
 @click.option("--keep-records", type=Duration(), default="30d", show_default=True, help="Age of the journal's records.")
 @click.option("--max-journal", type=Size(), help="Size above which records before the oldest snapshot are removed.")
-@click.option("--early", type=click.Choice(["hold", "drop", "refuse"]), help="Default: hold.")
-@click.option("--late", type=click.Choice(["drop", "learn", "refuse"]), help="Default: drop.")
-@click.option("--conflict", type=click.Choice(["keep", "learn", "refuse"]), help="Default: keep.")
+@click.option(
+    "--early", type=click.Choice(["hold", "drop", "refuse"]), help="Labels before their prediction. Default: hold."
+)
+@click.option(
+    "--late", type=click.Choice(["drop", "learn", "refuse"]), help="Labels of expired predictions. Default: drop."
+)
+@click.option(
+    "--conflict", type=click.Choice(["keep", "learn", "refuse"]), help="Second labels that differ. Default: keep."
+)
 @click.option("--horizon", type=Duration(), help="When predictions without a label expire. Default: 7d.")
 @click.option("--default-label", help="Label that expired predictions are learned with (JSON, or text).")
 def serve(models: tuple[str, ...], **options: Any) -> None:

@@ -31,6 +31,13 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     metavar="SIZE",
     help="A number, scale_free, adagrad, inverse_sqrt, single [default: auto].",
 )
+@learning(
+    "--features",
+    type=click.Choice(["linear", "additive", "pairwise", "auto"]),
+    default="linear",
+    show_default=True,
+    help="Columns as they are, with curves, or with curves and pairs of columns.",
+)
 @learning("--max-features", type=click.IntRange(1), help="Hold at most this many features with a weight other than 0.")
 @learning(
     "--class-weight",
@@ -275,7 +282,7 @@ def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
     reading, model = job.reading, job.model
     if reading is not None:
         used = sum(column["kind"] not in ("skip", "id") for column in columns)
-        yield f"{reading.format}: {used:,} columns" if columns else reading.format
+        yield f"{reading.format}: {used:,} column{'s' * (used != 1)}" if columns else reading.format
     if columns:
         yield from column_lines(columns)
         if reading is not None and reading.coding is not None and reading.coding.ids_message:

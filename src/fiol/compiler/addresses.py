@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, typeof, types
+from numba import typeof, types
+from numba.core import cgutils
 from numba.extending import NativeValue, models, register_model, unbox
 from numba.extending import intrinsic as typed_intrinsic
 
-from fiol.compiler.compiled import bind_by_key, inlined, jit, kind_of
+from fiol.compiler.borrowed_arrays import borrowed_array, lent
+from fiol.compiler.compiled import bind_by_key, jit, kind_of
 from fiol.components.component import borrowed
 
 #: The type checker would count the first parameter of an intrinsic, which the compiler fills in.
@@ -43,13 +45,13 @@ def _unbox_block(kind: BlockType, address: Any, c: Any) -> NativeValue:
 
 @intrinsic
 def load_values(typing_context: Any, block: Any) -> Any:
-    """Return the value in a block; references are not counted, so use it inside `borrowed`."""
+    """Return the `borrowed` value in a block."""
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = context.get_value_type(block.kind)
+        kind = context.get_value_type(signature.return_type)
         return builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
 
-    return block.kind(block), codegen
+    return lent(block.kind)(block), codegen
 
 
 @intrinsic
@@ -70,24 +72,30 @@ def store_values(address, size, values):  # type: ignore[no-untyped-def]
     return _stored(address, size, borrowed(values))
 
 
-@intrinsic
-def _pointer(typing_context: Any, address: Any, like: Any) -> Any:
+def array_at(address: Any, n: Any, dtype: Any) -> Any:
+    """Return signature and code of a function that returns the n numbers at an address as a borrowed array."""
+    kind = lent(types.Array(dtype, 1, "C"))
+
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+        place = builder.inttoptr(arguments[0], context.get_data_type(dtype).as_pointer())
+        size, width = context.cast(builder, arguments[1], n, types.intp), WORD(dtype.bitwidth // 8)
+        fields = {"nitems": size, "itemsize": width, "data": place}
+        fields |= {"shape": cgutils.pack_array(builder, [size]), "strides": cgutils.pack_array(builder, [width])}
+        return borrowed_array(context, builder, kind, fields)
 
-    return types.CPointer(like)(types.int64, like), codegen
-
-
-@inlined
-def floats_at(address, n):  # type: ignore[no-untyped-def]
-    """Return the n float64 at an address as an array."""
-    return carray(_pointer(address, 0.0), (n,))
+    return kind(types.int64, n), codegen
 
 
-@inlined
-def ints_at(address, n):  # type: ignore[no-untyped-def]
-    """Return the n int32 at an address as an array."""
-    return carray(_pointer(address, np.int32(0)), (n,))
+@intrinsic
+def floats_at(typing_context: Any, address: Any, n: Any) -> Any:
+    """Return the n float64 at an address as a borrowed array."""
+    return array_at(address, n, types.float64)
+
+
+@intrinsic
+def ints_at(typing_context: Any, address: Any, n: Any) -> Any:
+    """Return the n int32 at an address as a borrowed array."""
+    return array_at(address, n, types.int32)
 
 
 class StoredValues:

@@ -48,6 +48,14 @@ def _shared(context: Any, builder: Any, kind: Any, target: Any, value: Any) -> A
     return value  # has no owner that is counted
 
 
+def borrowed_array(context: Any, builder: Any, kind: Any, fields: dict[str, Any]) -> Any:
+    """Return an array of a borrowed type with these fields, and no owner."""
+    model, array = context.data_model_manager[kind], cgutils.get_null_value(context.get_value_type(kind))
+    for name, value in fields.items():
+        array = model.set(builder, array, value, name)
+    return array
+
+
 class BorrowedTuple(types.NamedTuple):
     """A named tuple of borrowed arrays and of numbers, passed to functions as one value."""
 
@@ -112,14 +120,12 @@ def on_last_axis(values: Any, axes: int) -> Any:
             field_of(context, builder, values, arguments[0], name)
             for name in ("shape", "strides", "nitems", "itemsize")
         )
-        shape = cgutils.unpack_tuple(builder, shape)
-        line = cgutils.create_struct_proxy(kind)(context, builder)
-        line.data, line.nitems, line.itemsize = field_of(context, builder, values, arguments[0], "data"), size, width
-        line.meminfo, line.parent = (cgutils.get_null_value(part.type) for part in (line.meminfo, line.parent))
+        shape, strides = (cgutils.unpack_tuple(builder, axes_of) for axes_of in (shape, strides))
         last = functools.reduce(builder.mul, shape[axes - 1 :]) if axes > 1 else size
-        line.shape = cgutils.pack_array(builder, [*shape[: axes - 1], last])
-        line.strides = cgutils.pack_array(builder, [*cgutils.unpack_tuple(builder, strides)[: axes - 1], width])
-        return line._getvalue()
+        fields = {"nitems": size, "itemsize": width, "data": field_of(context, builder, values, arguments[0], "data")}
+        fields["shape"] = cgutils.pack_array(builder, [*shape[: axes - 1], last])
+        fields["strides"] = cgutils.pack_array(builder, [*strides[: axes - 1], width])
+        return borrowed_array(context, builder, kind, fields)
 
     return kind(values), codegen
 

@@ -11,7 +11,7 @@ from numba.core.errors import LoweringError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, lower_getattr
 
-from fiol.compiler.borrowed_arrays import BorrowedArray
+from fiol.compiler.borrowed_arrays import BorrowedArray, borrowed_array
 from fiol.compiler.instructions import TRIED_FIRST, field_of, from_end
 
 
@@ -93,15 +93,9 @@ def view(context: Any, builder: Any, kind: Any, of: Any, array: Any, found: Any)
     items = lengths[0]
     for length in lengths[1:]:
         items = builder.mul(items, length, flags=["nsw"])
-    model = context.data_model_manager[kind]
-    made = array if of.ndim == kind.ndim else ir.Constant(context.get_value_type(kind), ir.Undefined)
-    values = {"nitems": items, "data": place}
-    values |= {"shape": cgutils.pack_array(builder, lengths), "strides": cgutils.pack_array(builder, steps)}
-    for name in ("meminfo", "parent", "itemsize"):
-        values[name] = field_of(context, builder, of, array, name)
-    for name, value in values.items():
-        made = model.set(builder, made, value, name)
-    return made
+    fields = {"nitems": items, "data": place, "itemsize": field_of(context, builder, of, array, "itemsize")}
+    fields |= {"shape": cgutils.pack_array(builder, lengths), "strides": cgutils.pack_array(builder, steps)}
+    return borrowed_array(context, builder, kind, fields)
 
 
 @lower_builtin(operator.getitem, BorrowedArray, types.Integer)

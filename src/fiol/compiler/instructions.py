@@ -8,7 +8,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.imputils import impl_ret_borrowed
-from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin
 
 #: Metadata of typing rules that numba tries before its own: it spends much of its time on rules that do not apply.
@@ -95,3 +95,13 @@ def store_entry(context: Any, builder: Any, kind: Any, array: Any, indices: Any,
     value = context.cast(builder, new[1], new[0], kind.dtype)
     context.pack_value(builder, kind.dtype, value, place, align=None if kind.aligned else 1)
     return context.get_dummy_value()
+
+
+@infer_global(bool)
+class _TruthType(AbstractTemplate):
+    """The type of `bool(x)`, which numba puts in every branch, for numbers: tried before rules for sequences."""
+
+    metadata = TRIED_FIRST
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.boolean, *args) if isinstance(args[0], (types.Boolean, types.Number)) else None

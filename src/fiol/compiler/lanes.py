@@ -270,6 +270,14 @@ def _lanes(context: Any, numbers: Any) -> Any:
     return to(numbers), codegen
 
 
+@overload(len, strict=False, jit_options=METHOD)
+def _count(values: Any) -> Any:
+    if not isinstance(values, Lanes):
+        return None
+    count = values.count
+    return lambda values: count
+
+
 @instructions(simd.like_lanes)
 def _like_lanes(context: Any, values: Any, like: Any) -> Any:
     """The same numbers in lanes of another type."""

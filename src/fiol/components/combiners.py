@@ -128,7 +128,8 @@ class NewtonStack(Stack):
         `peak` is the largest member score of the row; rates may be lanes.
         """
         found = smaller(self.doubt * larger(rate, 1.0 / t), 0.5)
-        return found * (ABSURD / peak) ** 2 if peak > ABSURD else found
+        part = ABSURD / peak if peak > ABSURD else 1.0
+        return found * (part * part)
 
     def variance_known_with(self, members: Sequence[bool]) -> bool:
         return any(members)

@@ -81,7 +81,7 @@ class JointLoss(Component):
 
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Return the square of twice the unit of two classes: many classes are a few units of score further apart."""
-        return (2.0 * MARGIN) ** 2
+        return 4.0 * (MARGIN * MARGIN)
 
 
 #: A `fiol.Loss` of one score, or a `JointLoss` of many.

@@ -126,13 +126,15 @@ class Problem(Component):
         weights, so that the next turn starts with all digits.
         """
         excess, moved = np.empty(row.x.shape[0]), np.empty(row.x.shape[0])
-        base, own, delta, spread = beta, 0.0, 0.0, inf
-        low, high, under, over, below, above = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        turns, far, begins, done, halve = 0, True, True, False, True
+        base, own, turns = beta, 0.0, 0
+        delta = low = high = under = over = below = above = 0.0
+        far = begins = halve = True
+        done, spread = False, inf
         while True:
             if far:  # the excess is that of base, which decides on which side of 0 weights are; own is the intercept
                 self.geometry.path_excess(self.regularizer, row, beta, excess)
-                base, own, spread, far = beta, row.shift + row.lift * beta, inf, False
+                base, own = beta, row.shift + row.lift * beta
+                spread, far = inf, False
             for k in range(row.x.shape[0]):
                 moved[k] = excess[k] + delta * (self.scaled_step(row, k) * row.x[k])
             there = excess if begins else moved  # delta is 0 at the beginning of a turn
@@ -173,7 +175,8 @@ class Problem(Component):
             # the excess is still so wrong that weights are 0, at a bound, or overflow (a large `move`).
             stuck = inf > wide >= 0.5 * spread and move <= (size if self.geometry.quadratic else 1.0)
             met = not far and (wide <= 4.0 * EPS * smaller(size, HUGE) or stuck)
-            done, spread, delta, begins = met or turns == TURNS, wide, 0.0, True
+            done, spread = met or turns == TURNS, wide
+            delta, begins = 0.0, True
 
     # The path of the weights, see `Geometry`.
 

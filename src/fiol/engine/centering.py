@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats, Indices
+from fiol.components.simd import larger
 
 #: After this many rows it is decided which features are centered:
 WINDOW = 32
@@ -147,7 +148,7 @@ def after_first(window: Floats, rows: float, far: Floats) -> Centering:
 
 def fewest_rows(rows: float) -> float:
     """Return in how many of the first `rows` rows a feature must be to be in nearly all of the window in the end."""
-    return rows - (1.0 - NEARLY_ALL) * max(rows, WINDOW)
+    return rows - (1.0 - NEARLY_ALL) * larger(rows, WINDOW)
 
 
 def centering_from(arrays: dict[str, Any], features: int) -> Centering:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -21,19 +22,20 @@ from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.interrupts import paced
 from fiol.engine.single_row.fast_path import NO_FAST_PATH
 from fiol.engine.update_engine import UpdateEngine
-from fiol.features.basis import NO_CODE, Basis, Expander, find_basis
+from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis, next_check
+from fiol.features.basis_extension import FRESH, Extension, SlotKnots, extended_basis, new_numbers, with_knots
 from fiol.features.chunk import Chunk, canonical, spot
-from fiol.features.column_roles import Roles, columns_of_numbers
+from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
 
 #: The stack of levels. Its prior is narrow, so that on few rows the levels are mixed as they are at first,
 LEVELS = NewtonStack(prior=0.003)
 #: which favors the simpler ones.
 FIRST_SHARES = {2: (0.7, 0.3), 3: (0.6, 0.3, 0.1)}
 #: Entries of rows with all features that are made at a time.
-ENTRIES_AT_ONCE = 2**18
+EXPANDED_AT_ONCE = 2**18
 #: Before the names of the arrays of each level.
 PREFIXES = "", "curves/", "cells/"
-NO_ROWS = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+NO_FIRST_ROWS = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 
 
 class LevelsStorage(NamedTuple):
@@ -41,8 +43,8 @@ class LevelsStorage(NamedTuple):
 
     levels: tuple[EnsembleEngine, ...]  #: the first alone until the basis is found
     stack: NewtonStackEngine
-    basis: Basis | None
-    first_rows: Chunk  #: rows so far, until the basis is found
+    basis: ColumnBasis | None
+    first_rows: Chunk  #: rows so far, until the basis is found; later the rows before columns are looked at again
     centering: None = None
 
 
@@ -64,7 +66,7 @@ class LevelsEngine(Engine):
         self.dtype, self.longest, self.limits = first.dtype, first.longest, first.limits
         stack = NewtonStackEngine(LEVELS, first.plan.problem.loss, self.options.levels, first.compiled)
         stack.state.v[...] = FIRST_SHARES[self.options.levels]
-        self.storage = LevelsStorage((first,), stack, None, NO_ROWS)
+        self.storage = LevelsStorage((first,), stack, None, NO_FIRST_ROWS)
         #: The columns of the features; None if every feature is a column of numbers.
         self.roles: Roles | None = None
         self.expander: Expander | None = None
@@ -82,7 +84,7 @@ class LevelsEngine(Engine):
         return self.storage.stack
 
     @property
-    def basis(self) -> Basis | None:
+    def basis(self) -> ColumnBasis | None:
         """Knots, bins and pairs; None until they are found."""
         return self.storage.basis
 
@@ -130,19 +132,51 @@ class LevelsEngine(Engine):
             start = min(chunk.rows, int(self.options.rows) - self.storage.first_rows.rows)
             some = slice(0, start)
             scores[some] = self.learn_first(chunk.row_block(0, start), y[some], sample_weights[some])
-        rest = chunk.row_block(start, chunk.rows)
-        for begin, end in self.pieces(rest):
-            some = slice(start + begin, start + end)
-            scores[some] = self.learn_piece(rest.row_block(begin, end), y[some], sample_weights[some])
+        while start < chunk.rows:
+            rows = self.rows_until_look()
+            rest = chunk.row_block(start, start + rows)
+            for begin, end in paced(rest, IN_ORDER, self.row_cost):
+                some = slice(start + begin, start + end)
+                scores[some] = self.learn_piece(rest.row_block(begin, end), y[some], sample_weights[some])
+            start += rest.rows
         return scores
 
-    def pieces(self, chunk: Chunk) -> Iterator[tuple[int, int]]:
-        """Yield where pieces of the rows start and stop."""
-        return paced(chunk, IN_ORDER, self.row_cost)
+    def rows_until_look(self) -> int:
+        """Return how many rows can be learned from before rows are kept, or columns are looked at; look at them now."""
+        assert self.basis is not None
+        if self.rounds >= self.basis.check[0]:
+            self.look_again()
+        left = int(self.basis.check[0]) - self.rounds
+        return left if left <= self.options.rows else left - int(self.options.rows)
+
+    def look_again(self) -> None:
+        """Add knots for columns that have moved, or are no longer constant."""
+        basis, rows = self.basis, self.storage.first_rows
+        assert basis is not None
+        features = len(basis.codes)
+        roles = self.roles_for(features).first(features)
+        found = extended_basis(self.options, basis, rows, roles) if rows.rows else None
+        levels = self.levels if found is None else self.extended_levels(found)
+        check = np.array([next_check(self.rounds, self.options)], np.int64)
+        new = (basis if found is None else found.basis)._replace(check=check)
+        self.set_storage(LevelsStorage(levels, self.stack, new, NO_FIRST_ROWS))
+
+    def extended_levels(self, found: Extension) -> tuple[EnsembleEngine, ...]:
+        """Return copies of the levels with the features of an extended basis."""
+        basis, levels = self.basis, [self.levels[0]]
+        assert basis is not None
+        features = len(basis.codes)
+        for k, level in enumerate(self.levels[1:], 1):
+            size, numbers = features + basis.added[k], new_numbers(basis, found, features, k)
+            new = level.copy()
+            new.grow(size + 1)  # the last has never been seen
+            new.select(np.where(numbers == FRESH, size, numbers))
+            levels.append(new)
+        return tuple(levels)
 
     def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows before the basis is found, and find it after the last of them."""
-        rows = joined(self.storage.first_rows, chunk)
+        rows = joined_rows(self.storage.first_rows, chunk)
         scores = self.learn_levels([chunk], y, sample_weights)
         self.replace(first_rows=rows)
         if rows.rows >= self.options.rows:
@@ -153,14 +187,23 @@ class LevelsEngine(Engine):
         """Find the basis from the first rows, and begin the levels that use it."""
         rows, first = self.storage.first_rows, self.levels[0]
         known = int(rows.indices.max(initial=-1)) + 1
-        basis = find_basis(self.options, rows, self.roles_for(known).first(known))
+        roles = self.roles_for(known).first(known)
+        columns = len(np.unique(roles.column[roles.role != NO_ROLE]))
+        if columns > self.options.max_columns:
+            text = f"{columns:,} columns are more than {int(self.options.max_columns):,}: there are no curves and pairs"
+            warnings.warn(text, stacklevel=2)
+        basis = find_basis(self.options, rows, roles)
         more = [first.copy() for _ in range(1, self.options.levels)]
-        self.set_storage(LevelsStorage((first, *more), self.stack, basis, NO_ROWS))
+        self.set_storage(LevelsStorage((first, *more), self.stack, basis, NO_FIRST_ROWS))
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows after the basis was found."""
+        assert self.basis is not None
         self.add_codes(chunk)
-        return self.learn_levels(self.expanded(chunk), y, sample_weights)
+        scores = self.learn_levels(self.expanded(chunk), y, sample_weights)
+        if self.rounds > self.basis.check[0] - self.options.rows:
+            self.replace(first_rows=joined_rows(self.storage.first_rows, chunk))
+        return scores
 
     def add_codes(self, chunk: Chunk) -> None:
         """Give bins to the values of categories that are new in these rows."""
@@ -254,7 +297,7 @@ class LevelsEngine(Engine):
     def in_blocks(self, chunk: Chunk) -> Iterator[tuple[slice, Chunk]]:
         """Yield blocks of rows that have few entries once they are expanded."""
         per_row = chunk.indices.shape[0] / max(chunk.rows, 1) + self.row_cost
-        size = max(int(ENTRIES_AT_ONCE / per_row), 1)
+        size = max(int(EXPANDED_AT_ONCE / per_row), 1)
         for start in range(0, chunk.rows, size):
             stop = min(start + size, chunk.rows)
             yield slice(start, stop), chunk.row_block(start, stop)
@@ -330,9 +373,13 @@ class LevelsEngine(Engine):
             for basis, (v, loss, engine, numbers) in zip(bases, parts, strict=False)
         ]
 
+    def mean_losses(self) -> Floats:
+        """Return the mean loss of the model, and of every level."""
+        return self.stack.mean_losses()
+
     @property
     def progressive_loss(self) -> float:
-        return float(self.stack.mean_losses()[0])
+        return float(self.mean_losses()[0])
 
     # --- the state as a whole -----------------------------------------------------------------
 
@@ -369,7 +416,7 @@ class LevelsEngine(Engine):
         basis, levels = None, [self.levels[0].copy()]
         rows = restored_rows({name: arrays[f"first_rows.{name}"] for name in Chunk._fields})
         if "basis.knots" in arrays:
-            basis = restored_basis({name: arrays[f"basis.{name}"] for name in Basis._fields})
+            basis = restored_basis({name: arrays[f"basis.{name}"] for name in ColumnBasis._fields})
             levels += [levels[0].copy() for _ in range(1, self.options.levels)]
         for prefix, level in zip(PREFIXES, levels, strict=False):
             own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
@@ -390,7 +437,7 @@ class LevelsEngine(Engine):
         new.storage = own._replace(
             levels=tuple(level.copy() for level in own.levels),
             stack=own.stack.copy(),
-            basis=None if basis is None else Basis(*(array.copy() for array in basis)),
+            basis=None if basis is None else ColumnBasis(*(array.copy() for array in basis)),
         )
         return new
 
@@ -421,19 +468,27 @@ class LevelsEngine(Engine):
 
     def join_first_rows(self, rows: Sequence[Chunk]) -> None:
         """Use these rows to find the basis, which is done if there are enough of them."""
-        whole = functools.reduce(joined, rows)
+        whole = functools.reduce(joined_rows, rows)
         self.replace(first_rows=whole.row_block(0, int(self.options.rows)))
         if whole.rows >= self.options.rows:
             self.find_basis()
 
-    def with_basis(self, basis: Basis) -> LevelsEngine:
+    def with_basis(self, basis: ColumnBasis) -> LevelsEngine:
         """Return a copy with a basis whose features are all known, in which hats and cells have not been seen."""
         new, features = self.copy(), int(basis.known[0])
         codes = np.full(features, NO_CODE, np.int32)
         more = [new.levels[0].copy() for _ in range(1, self.options.levels)]
         for k, level in enumerate(more, 1):
             level.make_place(features + basis.added[k], 0)
-        new.set_storage(LevelsStorage((new.levels[0], *more), new.stack, basis._replace(codes=codes), NO_ROWS))
+        new.set_storage(LevelsStorage((new.levels[0], *more), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS))
+        return new
+
+    def with_knots(self, slots: Sequence[SlotKnots]) -> LevelsEngine:
+        """Return a copy with other knots, where hats and cells come from the nearest ones."""
+        new, basis = self.copy(), self.basis
+        assert basis is not None
+        found = with_knots(basis, slots)
+        new.replace(levels=new.extended_levels(found), basis=found.basis)
         return new
 
     def with_bins(self, bins: Sequence[Any], codes: Any) -> LevelsEngine:
@@ -452,7 +507,7 @@ class LevelsEngine(Engine):
         return new
 
 
-def joined(before: Chunk, rows: Chunk) -> Chunk:
+def joined_rows(before: Chunk, rows: Chunk) -> Chunk:
     """Return rows and those that follow them."""
     indptr = np.concatenate([before.indptr, before.indptr[-1] + rows.indptr[1:]])
     return Chunk(indptr, np.concatenate([before.indices, rows.indices]), np.concatenate([before.data, rows.data]))
@@ -466,6 +521,6 @@ def restored_rows(arrays: dict[str, Any]) -> Chunk:
         raise ValueError(str(error)) from error
 
 
-def restored_basis(arrays: dict[str, Any]) -> Basis:
+def restored_basis(arrays: dict[str, Any]) -> ColumnBasis:
     """Return a stored basis; ValueError if its arrays do not fit together."""
-    return Basis(**{name: array.copy() for name, array in arrays.items()})
+    return ColumnBasis(**{name: array.copy() for name, array in arrays.items()})

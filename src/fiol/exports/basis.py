@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.basis_names import knots_of, slot_names
-from fiol.features.column_roles import CATEGORY, MISSING, NUMBER
+from fiol.features.column_roles import IS_CATEGORY, IS_MISSING, IS_NUMBER
 
 
 class ExportedSlot(NamedTuple):
@@ -41,23 +40,23 @@ class ExportedBasis(NamedTuple):
 
 
 def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:
-    """Return curves and pairs of a learner, given all of its weights, [score, feature]; None if it has none."""
-    engine = core.engine
-    if not isinstance(engine, LevelsEngine) or engine.basis is None:
+    """Return curves and pairs of a model, given all of its weights, [score, feature]; None if it has none."""
+    engine = core.levels
+    if engine is None or engine.basis is None:
         return None
     basis, roles, names = engine.basis, core.space.roles, core.space.names
     names = list(range(core.space.features)) if names is None else names
     of_feature, slots, start = basis.slots_of(roles), list[ExportedSlot](), int(basis.known[0])
     for s, column in enumerate(slot_names(basis, names, roles)):
         mine = np.flatnonzero(of_feature == s)
-        by_role = {role: mine[roles.role[mine] == role].tolist() for role in (NUMBER, CATEGORY, MISSING)}
-        numbers = [names[i] for i in by_role[NUMBER]]
-        codes = {names[i]: int(basis.codes[i]) for i in by_role[CATEGORY] if i < len(basis.codes)}
+        by_role = {role: mine[roles.role[mine] == role].tolist() for role in (IS_NUMBER, IS_CATEGORY, IS_MISSING)}
+        numbers = [names[i] for i in by_role[IS_NUMBER]]
+        codes = {names[i]: int(basis.codes[i]) for i in by_role[IS_CATEGORY] if i < len(basis.codes)}
         hats, curve = int(basis.hat_counts[s]), None
         if hats:
             curve, start = weights[:, start : start + hats], start + hats
         knots = knots_of(basis, s).tolist()
-        missing = [names[i] for i in by_role[MISSING]]
+        missing = [names[i] for i in by_role[IS_MISSING]]
         number = numbers[0] if numbers else None
         slots.append(ExportedSlot(column, int(basis.bins[s]), bool(basis.few[s]), knots, number, missing, codes, curve))
     pairs = list[ExportedPair]()

@@ -145,7 +145,7 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
     if isinstance(model, Learner) and isinstance(loss, Binary):
         labels = check_stored_labels(model.meta, loss) or BINARY_LABELS
     weights, intercepts = np.atleast_2d(model.weights), np.atleast_1d(model.intercept)
-    basis = exported_basis(model.core, weights) if isinstance(model, Learner) else None
+    basis = exported_basis(model.core, weights)
     weights = weights[:, model.core.own_numbers()]
     plain = model.core.space.columns is not None  # `columns` of a trained model are those of its data
     per_class = model.classes is not None

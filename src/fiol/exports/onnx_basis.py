@@ -22,10 +22,12 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
             if s in paired:
                 bins[s] = category_bin(graph, s, slot, place)
             continue
-        value = columns(graph, f"value_{s}", [place[slot.number]])
+        if slot.curve is None and s not in paired:
+            continue
+        value = input_columns(graph, f"value_{s}", [place[slot.number]])
         missing = None
         if slot.missing:
-            found = columns(graph, f"missing_features_{s}", [place[name] for name in slot.missing])
+            found = input_columns(graph, f"missing_features_{s}", [place[name] for name in slot.missing])
             total = graph.node("ReduceSum", [found, axis(graph)], f"missing_sum_{s}", keepdims=1)
             missing = graph.node("Greater", [total, number(graph, "zero", 0.0)], f"missing_{s}")
         ramps = clipped_ramps(graph, s, slot, value)
@@ -38,7 +40,7 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
             scores = graph.node("Add", [scores, term], f"score_with_curve_{s}")
         if s in paired:
             bins[s] = number_bin(graph, s, slot, value, ramps, missing)
-    return add_cells(graph, scores, basis, bins)
+    return add_pairs(graph, scores, basis, bins)
 
 
 def number(graph: Any, name: str, value: float) -> str:
@@ -51,7 +53,7 @@ def axis(graph: Any) -> str:
     return graph.constant("columns", np.array([1]))  # type: ignore[no-any-return]
 
 
-def columns(graph: Any, name: str, places: list[int]) -> str:
+def input_columns(graph: Any, name: str, places: list[int]) -> str:
     """Add a node that takes these columns of the input."""
     return graph.node("Gather", ["X", graph.constant(f"{name}_places", np.array(places))], name, axis=1)  # type: ignore[no-any-return]
 
@@ -82,19 +84,19 @@ def number_bin(graph: Any, s: int, slot: ExportedSlot, value: str, ramps: str, m
 
 def category_bin(graph: Any, s: int, slot: ExportedSlot, place: dict[Any, int]) -> str:
     """Add the bin of a category, as a whole number in a column; far below 0 where the row has none."""
-    found = columns(graph, f"values_{s}", [place[name] for name in slot.codes])
+    found = input_columns(graph, f"values_{s}", [place[name] for name in slot.codes])
     there = graph.node("Not", [graph.node("Equal", [found, number(graph, "zero", 0.0)], f"absent_{s}")], f"there_{s}")
     counted = graph.node("Cast", [there], f"counted_{s}", to=7)
-    codes = graph.constant(f"codes_{s}", np.array(list(slot.codes.values())) + FAR)
+    codes = graph.constant(f"codes_{s}", np.array(list(slot.codes.values())) + NO_CATEGORY)
     total = graph.node("ReduceSum", [graph.node("Mul", [counted, codes], f"coded_{s}"), axis(graph)], f"total_{s}")
-    return graph.node("Sub", [total, graph.constant("far", np.array(FAR))], f"bin_{s}")  # type: ignore[no-any-return]
+    return graph.node("Sub", [total, graph.constant("far", np.array(NO_CATEGORY))], f"bin_{s}")  # type: ignore[no-any-return]
 
 
 #: Far more than there are cells.
-FAR = 2**40
+NO_CATEGORY = 2**40
 
 
-def add_cells(graph: Any, scores: str, basis: ExportedBasis, bins: dict[int, str]) -> str:
+def add_pairs(graph: Any, scores: str, basis: ExportedBasis, bins: dict[int, str]) -> str:
     """Add the weights of the cells of all pairs to scores, and return the name of the result."""
     for k, pair in enumerate(basis.pairs):
         width, count = pair.cells.shape[2], pair.cells[0].size

@@ -189,10 +189,10 @@ def basis_source(model: ExportedModel) -> str:
         for s, slot in enumerate(model.basis.slots)
         if slot.curve is not None
     )
-    cells = "".join(
-        f"    ({pair.left}, {pair.right}, {{{', '.join(f'{k}: {weight(own)}' for k, own in nonzero_cells(pair.cells))}}}),\n"
-        for pair in model.basis.pairs
-    )
+    cells = ""
+    for pair in model.basis.pairs:
+        own = ", ".join(f"{k}: {weight(found)}" for k, found in nonzero_cells(pair.cells))
+        cells += f"    ({pair.left}, {pair.right}, {{{own}}}),\n"
     return (
         f"SLOTS = [\n{slots}]\nCURVES = {{\n{curves}}}\nCELLS = [\n{cells}]\n\n\n"
         'def more_terms(found):\n    """Return weights and values of the curves and pairs of a row\'s features."""\n'

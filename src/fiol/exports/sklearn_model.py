@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
-from fiol.features.basis import Basis, Expander
+from fiol.features.basis import ColumnBasis, Expander
 from fiol.features.chunk import Chunk
 from fiol.features.column_roles import Roles
 from fiol.features.containers import to_chunk
@@ -79,7 +79,7 @@ class RowVectorizer:
 class BasisVectorizer:
     """Adds hats and cells to a matrix with a column per feature of a model. `fit` does nothing."""
 
-    def __init__(self, basis: Basis, roles: Roles, cells: bool) -> None:
+    def __init__(self, basis: ColumnBasis, roles: Roles, cells: bool) -> None:
         self.basis, self.roles, self.cells = basis, roles, cells
 
     def fit(self, X: Any, y: Any = None) -> BasisVectorizer:
@@ -122,7 +122,7 @@ def to_sklearn(model: Any) -> Any:
     linear, expand = linear_model(model), list[Any]()
     if linear.basis is not None:
         core = model.core
-        expand = [BasisVectorizer(core.engine.basis, core.space.roles, bool(linear.basis.pairs))]
+        expand = [BasisVectorizer(core.levels.basis, core.space.roles, bool(linear.basis.pairs))]
         linear = dataclasses.replace(linear, weights=np.atleast_2d(model.weights))
     estimator = fitted_regressor(linear) if linear.labels is None else fitted_classifier(linear)
     estimator.n_features_in_ = linear.weights.shape[1]

@@ -25,9 +25,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from fiol.exports.basis import ExportedSlot
 from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import Dialect, identifier, number_literal, text_literal
-from fiol.exports.basis import ExportedSlot
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.exports.sql_basis import SlotSource, basis_terms, inner_select
 from fiol.features.cell_rules import MISSING_MARKERS

@@ -47,7 +47,9 @@ def inner_select(basis: ExportedBasis, source: Callable[[ExportedSlot], SlotSour
         value = f"CASE WHEN {found.missing} THEN NULL ELSE {found.value} END" if found.missing else found.value
         columns.append(f"{value} AS {value_name(s)}")
         bins.append(f"{bin_of_number(slot, value_name(s))} AS {bin_name(s)}")
-    first = f"(SELECT *{''.join(f', {one}' for one in columns)} FROM {identifier(table)}) AS {identifier('fiol values')}"
+    first = (
+        f"(SELECT *{''.join(f', {one}' for one in columns)} FROM {identifier(table)}) AS {identifier('fiol values')}"
+    )
     return f"(SELECT *{''.join(f', {one}' for one in bins)} FROM {first}) AS {identifier('fiol bins')}"
 
 

@@ -16,15 +16,17 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import Chunk
-from fiol.features.column_roles import CATEGORY, NO_ROLE, NUMBER, Roles
+from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, NO_ROLE, Roles
 
 #: A category has this many bins for each of its values in the first rows, and this many more; at most so many in all.
 BINS_PER_VALUE, MORE_BINS, MOST_BINS = 2, 8, 256
+#: Columns are looked at again whenever there are this many times as many rows.
+GROWTH_OF_CHECKS = 1.5
 #: The code of a feature that is no value of a category.
 NO_CODE = -1
 
 
-class Basis(NamedTuple):
+class ColumnBasis(NamedTuple):
     """Knots, bins and pairs of the columns of a table; all arrays. A slot is a column that has knots or bins."""
 
     known: Any  #: [1] the number of features when the knots were found
@@ -37,6 +39,7 @@ class Basis(NamedTuple):
     left: Any  #: [pair] a slot
     right: Any  #: [pair] another slot
     codes: Any  #: [feature] the bin of a value of a category, or `NO_CODE`; of features so far
+    check: Any  #: [1] the round before which columns are looked at again
 
     @property
     def hat_counts(self) -> Any:
@@ -74,7 +77,7 @@ class Basis(NamedTuple):
         slot_of_column[roles.column[self.member]] = np.arange(len(self.member))
         return np.where(roles.role == NO_ROLE, -1, slot_of_column[roles.column])
 
-    def with_codes(self, roles: Roles, features: int) -> Basis:
+    def with_codes(self, roles: Roles, features: int) -> ColumnBasis:
         """Return the basis with bins for the values of categories among the first `features` features."""
         before = len(self.codes)
         if features <= before:
@@ -97,7 +100,7 @@ def values_of_columns(chunk: Chunk, roles: Roles) -> dict[int, tuple[bool, Float
     order = np.argsort(chunk.indices, kind="stable")
     starts = np.searchsorted(chunk.indices[order], np.arange(roles.size + 1))
     numeric = np.zeros(roles.size, bool)
-    numeric[roles.column[roles.role == NUMBER]] = True
+    numeric[roles.column[roles.role == IS_NUMBER]] = True
     found: dict[int, tuple[bool, Floats, Any]] = {}
     for i in np.flatnonzero(roles.role != NO_ROLE).tolist():
         some, column = order[starts[i] : starts[i + 1]], int(roles.column[i])
@@ -106,20 +109,20 @@ def values_of_columns(chunk: Chunk, roles: Roles) -> dict[int, tuple[bool, Float
         )
         if not number:
             values[rows[some]], there[rows[some]] = i, True
-        elif roles.role[i] == NUMBER:
+        elif roles.role[i] == IS_NUMBER:
             values[rows[some]] = chunk.data[some]
         else:
             there[rows[some]] = False
     return found
 
 
-def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> Basis:
+def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
     """Return knots, bins and pairs for the columns in some rows, whose features have these roles."""
     columns = values_of_columns(chunk, roles)
     slots, knots, different = list[tuple[int, int, int, int]](), list[Any](), list[int]()
     for column, (numeric, values, there) in columns.items() if len(columns) <= options.max_columns else ():
         seen = np.unique(values[there])
-        if len(seen) < 2:
+        if not len(seen):
             continue
         own = seen[:0]
         if numeric:
@@ -135,21 +138,26 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> Basis:
     table = np.array(slots, np.int32).reshape(-1, 4)
     counts = np.array([len(own) for own in knots], np.int32)
     left, right = np.array(pairs, np.int32).reshape(-1, 2).T.copy()
-    found = Basis(
-        np.array([roles.size], np.int32),
-        *table.T.copy(),
-        counts,
-        np.concatenate([np.empty(0), *knots]),
-        left,
-        right,
-        np.empty(0, np.int32),
-    )
+    member, is_numeric, is_few, bin_counts = table.T.copy()
+    all_knots = np.concatenate([np.empty(0), *knots])
+    known, codes = np.array([roles.size], np.int32), np.empty(0, np.int32)
+    check = np.array([next_check(chunk.rows, options)], np.int64)
+    found = ColumnBasis(known, member, is_numeric, is_few, bin_counts, counts, all_knots, left, right, codes, check)
     return found.with_codes(roles, roles.size)
 
 
+def next_check(rounds: int, options: TableBasis) -> int:
+    """Return the round before which columns are looked at again, after this many rounds.
+
+    >>> next_check(200, TableBasis()), next_check(10_000, TableBasis())
+    (400, 15000)
+    """
+    return max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
+
+
 def chosen_pairs(options: TableBasis, bins: Sequence[int], different: Sequence[int]) -> list[tuple[int, int]]:
-    """Return pairs of slots: all, or those of the slots with most values, as far as cells fit."""
-    most = len(bins)
+    """Return pairs of slots with several values: all, or those with most values, as far as cells fit."""
+    most = sum(count > 1 for count in different)
     while most * (most - 1) // 2 > options.max_pairs:
         most -= 1
     ranked = sorted(range(len(bins)), key=lambda s: (-different[s], s))[:most]
@@ -164,14 +172,14 @@ def chosen_pairs(options: TableBasis, bins: Sequence[int], different: Sequence[i
 class Expander:
     """Adds hats and cells to rows, by a basis and the roles of the features that are there."""
 
-    def __init__(self, basis: Basis, roles: Roles) -> None:
+    def __init__(self, basis: ColumnBasis, roles: Roles) -> None:
         self.basis, self.size, slots = basis, roles.size, basis.slots_of(roles)
         #: Numbers of features with hats, and with hats and cells; one more for features never seen.
         self.numbers = basis.numbers(roles.size + 1, 1), basis.numbers(roles.size + 1, 2)
         codes = np.full(roles.size, NO_CODE, np.int32)
         codes[: len(basis.codes)] = basis.codes[: roles.size]
         missing = basis.bins[slots] - 1 if len(basis.bins) else codes
-        role = np.where((slots < 0) | ((roles.role == CATEGORY) & (codes < 0)), NO_ROLE, roles.role).astype(np.int32)
+        role = np.where((slots < 0) | ((roles.role == IS_CATEGORY) & (codes < 0)), NO_ROLE, roles.role).astype(np.int32)
         self.features = role, slots.astype(np.int32), np.where(codes < 0, missing, codes).astype(np.int32)
         hats, cells, known = basis.hat_counts, basis.cell_counts, int(basis.known[0])
         curve = np.where(hats > 0, np.cumsum(hats) - hats, -1).astype(np.int32)

@@ -1,9 +1,8 @@
 """Compiled loops that add hat functions and cells to the features of rows; see `fiol.features.basis`."""
 
 from fiol.compiler.compiled import inlined, jit
+from fiol.features.column_roles import IS_NUMBER, NO_ROLE
 
-#: Roles of a feature that differ from all others: see `fiol.features.column_roles`.
-NO_ROLE, NUMBER = 0, 1
 #: A hat below this is 0.
 NEGLIGIBLE = 1e-9
 #: The bin of a column that has none in a row.
@@ -26,6 +25,8 @@ def interval_of(knots, first, count, value):
 @inlined
 def place_on_curve(knots, first, count, value):
     """Return the interval of a value, and its distance from the lower knot as a fraction of the interval."""
+    if count < 2:  # a constant
+        return 0, 0.0
     j = interval_of(knots, first, count, value)
     low, high = knots[first + j], knots[first + j + 1]
     part = (value - low) / (high - low)
@@ -35,18 +36,17 @@ def place_on_curve(knots, first, count, value):
 
 
 @inlined
-def read_columns(entries, values, features, slots, found, codes):
+def read_columns(entries, values, features, found, codes):
     """Write the number of every column of numbers and the bin of every category, missing values as the last bin."""
     role, slot, code = features
-    first, count, few, bins, curve, numeric = slots
-    for s in range(numeric.shape[0]):
+    for s in range(codes.shape[0]):
         found[s], codes[s] = 0.0, NO_BIN
     for k in range(entries.shape[0]):
         i = entries[k]
         if i >= role.shape[0] or role[i] == NO_ROLE:
             continue
         s = slot[i]
-        if role[i] == NUMBER:
+        if role[i] == IS_NUMBER:
             found[s] = values[k]
         else:
             codes[s] = code[i]
@@ -76,7 +76,7 @@ def expand_rows(chunk, features, numbers, slots, knots, pairs, blocks, lower, up
     lower_starts[0] = upper_starts[0] = 0
     for r in range(starts.shape[0] - 1):
         row, row_values = entries[starts[r] : starts[r + 1]], values[starts[r] : starts[r + 1]]
-        read_columns(row, row_values, features, slots, found, codes)
+        read_columns(row, row_values, features, found, codes)
         k = 0
         while k < row.shape[0] and row[k] < begin:
             i = row[k]

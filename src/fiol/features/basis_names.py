@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fiol.features.basis import Basis
+from fiol.features.basis import ColumnBasis
 from fiol.features.column_names import MISSING
 from fiol.features.column_roles import Roles
 
@@ -17,19 +18,19 @@ AND = " & "
 OTHERS = "(others)"
 
 
-def slot_names(basis: Basis, names: Sequence[Any], roles: Roles) -> list[str]:
+def slot_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[str]:
     """Return the name of the column of every slot; `names` are those of the features as they are."""
     columns = roles.column[basis.member].tolist()
     return [roles.titles.get(first, str(names[first])) for first in columns]
 
 
-def knots_of(basis: Basis, slot: int) -> Any:
+def knots_of(basis: ColumnBasis, slot: int) -> Any:
     """Return the knots of a slot."""
     start = int(basis.counts[:slot].sum())
     return basis.knots[start : start + int(basis.counts[slot])]
 
 
-def bin_names(basis: Basis, names: Sequence[Any], roles: Roles) -> list[list[str]]:
+def bin_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[list[str]]:
     """Return the names of the bins of every slot.
 
     >>> from fiol import to_chunk
@@ -52,37 +53,39 @@ def bin_names(basis: Basis, names: Sequence[Any], roles: Roles) -> list[list[str
         elif basis.few[s]:
             found.append([*(f"{column}={knot}" for knot in knots), column + MISSING])
         else:
-            pairs = zip(knots, knots[1:], strict=False)
+            pairs = itertools.pairwise(knots)
             found.append([*(f"{column} in [{low}, {high})" for low, high in pairs), column + MISSING])
     return found
 
 
-def hat_names(basis: Basis, names: Sequence[Any], roles: Roles) -> list[str]:
+def hat_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[str]:
     """Return the names of all hats: the column, and the knot where the hat is 1."""
     columns = slot_names(basis, names, roles)
     return [
-        f"{columns[s]}~{knot!r}" for s in np.flatnonzero(basis.hat_counts).tolist() for knot in knots_of(basis, s).tolist()
+        f"{columns[s]}~{knot!r}"
+        for s in np.flatnonzero(basis.hat_counts).tolist()
+        for knot in knots_of(basis, s).tolist()
     ]
 
 
-def cell_names(basis: Basis, names: Sequence[Any], roles: Roles) -> list[str]:
+def cell_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[str]:
     """Return the names of all cells: those of their two bins."""
-    bins = [distinct(own) for own in bin_names(basis, names, roles)]
+    bins = [numbered_bins(own) for own in bin_names(basis, names, roles)]
     pairs = zip(basis.left.tolist(), basis.right.tolist(), strict=True)
     return [f"{a}{AND}{b}" for left, right in pairs for a in bins[left] for b in bins[right]]
 
 
-def distinct(names: list[str]) -> list[str]:
+def numbered_bins(names: list[str]) -> list[str]:
     """Return names of bins, with their numbers where bins have no values yet.
 
-    >>> distinct(["city=Rome", "city=(others)", "city=(others)"])
+    >>> numbered_bins(["city=Rome", "city=(others)", "city=(others)"])
     ['city=Rome', 'city=(others) 1', 'city=(others)']
     """
     *first, last = names
     return [*(f"{name} {k}" if name == last else name for k, name in enumerate(first)), last]
 
 
-def all_names(basis: Basis, names: Sequence[Any], roles: Roles, cells: bool) -> list[Any]:
+def all_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles, cells: bool) -> list[Any]:
     """Return the names of the features as they are, hats and cells, in the order of their numbers."""
     known = int(basis.known[0])
     made = [*hat_names(basis, names, roles), *(cell_names(basis, names, roles) if cells else [])]

@@ -3,6 +3,8 @@
 import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
+from fiol.components.component import borrowed
+from fiol.components.simd import larger
 
 #: Bits per digit for sorting long rows: few, so that counting is cheap beside the entries of a row.
 DIGIT_BITS = 7
@@ -142,8 +144,8 @@ def sort_by_digits(indices, data, start, n, top, buffers):
         indices[start + k], data[start + k] = a[k] >> 32, values[a[k] & 0xFFFFFFFF]
 
 
-@jit
-def arrange(indices, data, low, high):
+@inlined
+def arrange_entries(indices, data, low, high):
     """Make one row canonical in place, and return the number of entries left; -1 if a value is out of range."""
     n, falls, top = 0, 0, 0
     for k in range(data.shape[0]):
@@ -152,7 +154,7 @@ def arrange(indices, data, low, high):
                 return -1
             indices[n], data[n] = indices[k], data[k]
             falls += n > 0 and indices[n] <= indices[n - 1]
-            top = max(top, indices[n])
+            top = larger(top, indices[n])
             n += 1
     if falls == 0:
         return n
@@ -174,6 +176,12 @@ def arrange(indices, data, low, high):
             indices[left], data[left] = index, value
             left += 1
     return left
+
+
+@jit
+def arrange(indices, data, low, high):
+    """Make one row canonical in place, and return the number of entries left; -1 if a value is out of range."""
+    return arrange_entries(borrowed(indices), borrowed(data), low, high)
 
 
 @jit

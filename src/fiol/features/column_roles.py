@@ -12,9 +12,9 @@ from fiol.features.product_names import TIMES
 from fiol.features.table_encoding import DATED, TableEncoding
 
 #: Roles of a feature: none (words, tags, products), the number of a column, a value of a category, a missing number.
-NO_ROLE, NUMBER, CATEGORY, MISSING = range(4)
+NO_ROLE, IS_NUMBER, IS_CATEGORY, IS_MISSING = range(4)
 #: Kinds of columns whose features are numbers.
-NUMERIC = ("number", "numeric_text", *DATED)
+NUMERIC_KINDS = ("number", "numeric_text", *DATED)
 
 
 class Roles(NamedTuple):
@@ -36,7 +36,7 @@ class Roles(NamedTuple):
 
 def columns_of_numbers(features: int) -> Roles:
     """Return the roles of features that are columns of numbers."""
-    return Roles(np.full(features, NUMBER, np.int32), np.arange(features, dtype=np.int32), {})
+    return Roles(np.full(features, IS_NUMBER, np.int32), np.arange(features, dtype=np.int32), {})
 
 
 class ColumnRoles:
@@ -88,10 +88,10 @@ def role_of(name: Any, kinds: dict[str, str], pairs: Sequence[Sequence[str]] = (
     column, value = column_and_value(name, kinds)
     if column is None:  # of a dict
         column, sign, _ = name.partition("=")
-        return (CATEGORY, column) if sign else (NUMBER, name)
+        return (IS_CATEGORY, column) if sign else (IS_NUMBER, name)
     kind = kinds[column]
-    if kind in NUMERIC:
+    if kind in NUMERIC_KINDS:
         if value == "":
-            return NUMBER, column
-        return (MISSING, column) if value is None else (CATEGORY, f"{column}.{value.partition('=')[0]}")
-    return (CATEGORY if kind == "category" else NO_ROLE), column
+            return IS_NUMBER, column
+        return (IS_MISSING, column) if value is None else (IS_CATEGORY, f"{column}.{value.partition('=')[0]}")
+    return (IS_CATEGORY if kind == "category" else NO_ROLE), column

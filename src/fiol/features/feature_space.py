@@ -93,6 +93,8 @@ class FeatureSpace:
         self.table_encoding = table_encoding
         #: Counts the keys of dicts that are no columns of the table encoding.
         self.unknown = UnknownKeys()
+        #: The space whose features have the names, where those of this one are its numbers.
+        self.outer: FeatureSpace | None = None
         self.column_roles = ColumnRoles()
         #: The classes of a model that has classes.
         self.labels: Labels | None = None
@@ -107,6 +109,8 @@ class FeatureSpace:
     @property
     def roles(self) -> Roles:
         """The column of every feature, and what the feature is there."""
+        if self.outer is not None:
+            return self.outer.roles
         names = self.encoder.names if isinstance(self.encoder, Vocabulary) else None
         return self.column_roles.of(names, self.features, self.table_encoding)
 

@@ -57,6 +57,8 @@ PARTS = ("days", "month", "weekday", "hour")
 #: Parts of a time of day.
 TIME_PARTS = ("days", "hour")
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+#: Kinds of columns that make no features.
+LEFT_OUT = ("skip", "id")
 #: Kinds with parts.
 DATED = ("date", "time")
 #: Texts with more words than that on average, most of them different, are words, not categories.
@@ -116,7 +118,7 @@ class Column:
     @property
     def is_left_out(self) -> bool:
         """Whether the column makes no features."""
-        return self.kind in ("skip", "id")
+        return self.kind in LEFT_OUT
 
     def describe(self) -> str:
         """Return the kind of the column in words."""
@@ -141,7 +143,7 @@ class Column:
         if self.is_left_out:
             return []
         if self.kind == "undecided":
-            if values.holds != "nothing":
+            if values.holds != "nothing" and not (values.holds == "texts" and (values.texts().codes < 0).all()):
                 values.refuse_all("missing, as it was in all of the first rows: name the kind of the column")
             return [self.number_column(np.full(len(values), np.nan))]
         if self.kind in DATED:

@@ -288,7 +288,9 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 if getattr(self, name) is not None:
                     raise ValueError(f"{type(loss).__name__} has no use for {name}={getattr(self, name)!r}")
             try:
-                return Learner(self._update(), **options)
+                joint = Learner(self._update(), **options)
+                self._name_columns(joint, coded)
+                return joint
             except TypeError as error:
                 if no_l1(self.penalty) and not self.positive:
                     raise
@@ -296,6 +298,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 hint = f'(algorithm="COMID" has it): use penalty=None or "l2", or loss="{one}"'
                 raise TypeError(f"{error} {hint}") from error
         new = OneVsRest(self._update(), **options)
+        self._name_columns(new, coded)
         if not self._closed:
             new.add_classes(self.classes_.tolist())
         for learner in new.learners.values():

@@ -131,8 +131,8 @@ def restore_common(estimator: Any, header: dict[str, Any], models: list[Any], *c
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise ValueError("its names are no texts")
     plain = [model for model in models if model.table_encoding is None]
-    if any(model.n_features != columns for model in plain) or (names is not None and len(names) != columns):
-        raise ValueError(f"its model has {models[0].n_features} features, not its {columns} columns")
+    if any(model.core.space.features != columns for model in plain) or (names is not None and len(names) != columns):
+        raise ValueError(f"its model has {models[0].core.space.features} features, not its {columns} columns")
     estimator.n_features_in_, estimator.n_iter_ = columns, header["passes"]
     if names is not None:
         estimator.feature_names_in_ = np.array(names, object)

@@ -29,6 +29,7 @@ from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
+from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
 from fiol.features.feature_space import is_dicts
@@ -58,6 +59,7 @@ from fiol.integrations.parameters import (
 )
 from fiol.integrations.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, NameOptions, PassParameters, validate_data
 from fiol.learner import Learner
+from fiol.learner.arguments import FEATURES, with_features
 from fiol.models.epochs import EpochRun, Stopping, run_epochs
 from fiol.names import ALGORITHMS, PENALTIES
 from fiol.regret import Ledger
@@ -115,6 +117,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         "solver": [StrOptions(set(SOLVERS)), Solver, None],
         "average": ["boolean"],
         "positive": ["boolean"],
+        "features": [StrOptions(set(FEATURES)), TableBasis],
         "tune": [dict, None],
         "record_every": [Interval(Integral, 1, None, closed="left"), None],
         **OF_PASSES,
@@ -135,7 +138,11 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
     def _update(self) -> Update | Ensemble:
         """The update that the parameters describe."""
         given = {**self.update_parameters(), "alone": self.average or self.record_every is not None}
-        return make_update(self._loss(), **given) if self.tune is None else make_grid(self._loss(), self.tune, **given)
+        if self.tune is not None:
+            if self.features != "linear":
+                raise ValueError('tune tries single learners, which have no curves and pairs: use features="linear"')
+            return make_grid(self._loss(), self.tune, **given)
+        return with_features(make_update(self._loss(), **given), self.features)  # type: ignore[no-any-return]
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -217,8 +224,14 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
 
     def _new_learner(self, update: Update | Ensemble, coded: bool) -> Learner:
         new = Learner(update, **self._options(coded))
+        self._name_columns(new, coded)
         self._keep_account(new)
         return new
+
+    def _name_columns(self, model: Any, coded: bool) -> None:
+        """Let a model with curves know the names of its columns, for those of its features."""
+        if self.features != "linear" and not coded and hasattr(self, "feature_names_in_"):
+            model.core.space.columns = tuple(map(str, self.feature_names_in_))
 
     def _options(self, coded: bool) -> dict[str, Any]:
         """Options of every kind of model."""
@@ -287,7 +300,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
             self._losses.append(float(np.mean([c.losses[k] for c in runs if k < len(c.losses)])))
         self._coef = None
         columns = frozenset(self.feature_names_in_) if self._coded else None
-        self._inside().meta["moments"] = moments_of_fit(chunk, self._inside().names, columns).to_json()
+        self._inside().meta["moments"] = moments_of_fit(chunk, self._inside().core.space.names, columns).to_json()
         if self.tol is not None and 1 < self.max_iter == self.n_iter_:
             message = f"max_iter={self.max_iter} passes did not reach tol={self.tol}; raise max_iter, or give tol=None"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
@@ -346,8 +359,8 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         ['age', 'city=Rome', 'city=Oslo', 'city is missing']
         """
         check_is_fitted(self)
-        if self._coded:
-            return list(self._inside().names)
+        if self._coded or self._inside().core.levels is not None:
+            return list(map(str, self._inside().names))
         given = getattr(self, "feature_names_in_", None)
         return [f"x{k}" for k in range(self.n_features_in_)] if given is None else list(given)
 
@@ -398,7 +411,11 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
             return self._inside().importances(most, X if X is None else self._frame_to_code(X, first=False), by)
         found = self._inside().importances(most, X if X is None else self._checked(X), by)
         names = getattr(self, "feature_names_in_", None)
-        return found if names is None else {str(names[i]): value for i, value in found.items()}
+        return (
+            found
+            if names is None or self._inside().names is not None
+            else {str(names[i]): value for i, value in found.items()}
+        )
 
     def sparsify(self) -> LinearEstimator:
         """Make `coef_` a sparse matrix."""

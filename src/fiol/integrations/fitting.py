@@ -159,10 +159,9 @@ def continued(old: Any, new: Any) -> Any:
     if isinstance(old, OneVsRest):
         new.core.learners = {label: continued(old.learners[label], learner) for label, learner in new.learners.items()}
         return new
-    if old.n_features != new.n_features:
-        raise ValueError(
-            f"with warm_start, X must have the {old.n_features} features of the last fit, got {new.n_features}"
-        )
+    before, now = old.core.space.features, new.core.space.features
+    if before != now:
+        raise ValueError(f"with warm_start, X must have the {before} features of the last fit, got {now}")
     if old.core.has_update_of(new.core):
         return old
     places = slice(None) if old.classes is None else old.core.codes_of(new.classes)

@@ -66,6 +66,8 @@ UPDATE_DOCS = """
     average : predict with the average of the weights over all rounds.
     positive : keep the weights at 0 or above.
     fit_intercept : whether there is an intercept.
+    features : "linear" (every column as it is), "additive" (a curve for every column of numbers, too), "pairwise" or
+        "auto" (a table of cells for every pair of columns as well): docs/guides/tables.md. For ensembles.
 """
 
 
@@ -89,6 +91,7 @@ class UpdateParameters:
     average: bool = False
     positive: bool = False
     fit_intercept: bool = True
+    features: Any = "linear"
 
     _parameter_docs: ClassVar[str] = UPDATE_DOCS
 
@@ -97,8 +100,11 @@ class UpdateParameters:
         cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}\n", cls._parameter_docs.lstrip("\n"))
 
     def update_parameters(self) -> dict[str, Any]:
-        """Return the parameters that describe the update, by name."""
-        return {name: getattr(self, name) for name in UPDATE_PARAMETERS}
+        """Return the parameters that describe the update, by name; curves and pairs need an ensemble."""
+        found = {name: getattr(self, name) for name in UPDATE_PARAMETERS}
+        if self.features != "linear" and found["step_size"] == "auto":
+            found["step_size"] = "stacked"
+        return found
 
 
 def make_update(

@@ -274,8 +274,8 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         with self._lock:
             model = self._model
             if model is not None and not isinstance(model, OneVsRest):
-                return dict(zip(self.classes, map(self._named_weights, model.weights), strict=True))
-            return {label: self._named_weights(learner.weights) for label, learner in self.learners.items()}
+                return {c: self._named_weights(model, w) for c, w in zip(self.classes, model.weights, strict=True)}
+            return {label: self._named_weights(learner, learner.weights) for label, learner in self.learners.items()}
 
     @property
     def intercept(self) -> dict[Any, float]:
@@ -368,7 +368,7 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
     def weights(self) -> dict[Any, float]:
         """The weights that are not 0, by feature."""
         with self._lock:
-            return self._named_weights(self._learner.weights)
+            return self._named_weights(self._learner, self._learner.weights)
 
     @property
     def intercept(self) -> float:

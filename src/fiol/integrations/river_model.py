@@ -45,7 +45,7 @@ from fiol.integrations.parameters import (
     make_update,
 )
 from fiol.learner import Learner
-from fiol.learner.arguments import check_flag
+from fiol.learner.arguments import check_flag, with_features
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.names import ALGORITHMS, PENALTIES, canonical_name, component_named, is_component_name
 
@@ -102,7 +102,7 @@ class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
             check_in_range("l1_ratio", self.l1_ratio, 0.0, 1.0)
         with renamed_in_errors({} if isinstance(self.step_size, StepSize) else STEP_SIZE_NAMES):
             loss = component_named(self.loss, dict(self._losses))
-            return make_update(loss, **self.update_parameters(), alone=self.average)
+            return with_features(make_update(loss, **self.update_parameters(), alone=self.average), self.features)  # type: ignore[no-any-return]
 
     def _new_learner(self) -> Learner:
         """Return a learner of numbered features before its first round: the feature space numbers them."""
@@ -178,12 +178,14 @@ class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
 
     def _learn_chunk(self, model: Any, chunk: Chunk, y: Any, w: Any) -> Any:
         """Make a round per encoded row; return the model."""
+        model.core.space.outer = self._space
         model.learn_chunk(chunk, y, w)
         return model
 
     def _scores_one(self, model: InnerModel, x: Any) -> Floats:
         """Return the score, or the scores, of one row, as an array of one row."""
         with self._lock:
+            model.core.space.outer = self._space
             if isinstance(model, OneVsRest):
                 return model.core.scores_of_dict(x, self._space)[None]
             return model.core.score_canonical(one_row(*self._space.read_row(x)))
@@ -197,12 +199,14 @@ class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
     def _scores_many(self, model: InnerModel, frame: Frame) -> Floats:
         """Return the scores of the rows of a frame."""
         with self._lock:
+            model.core.space.outer = self._space
             return model.core.score_canonical(self._space.read(frame))
 
-    def _named_weights(self, w: Floats) -> dict[Any, float]:
+    def _named_weights(self, model: InnerModel, w: Floats) -> dict[Any, float]:
         """Return weights that are not 0 by the names of their features, or by their numbers if these are hashes."""
         found = np.flatnonzero(w)
-        names = self._space.names
+        model.core.space.outer = self._space
+        names = model.core.feature_names()
         return {int(i) if names is None else names[i]: float(w[i]) for i in found}
 
 

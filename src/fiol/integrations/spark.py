@@ -22,16 +22,6 @@ try:
     from pyspark import keyword_only
     from pyspark.ml import Estimator, Model
     from pyspark.ml.functions import array_to_vector
-    from pyspark.ml.param import Param, Params, TypeConverters
-    from pyspark.ml.param.shared import (
-        HasFeaturesCol,
-        HasLabelCol,
-        HasPredictionCol,
-        HasProbabilityCol,
-        HasRawPredictionCol,
-        HasSeed,
-        HasWeightCol,
-    )
     from pyspark.ml.util import (
         DefaultParamsReadable,
         DefaultParamsReader,
@@ -59,6 +49,7 @@ except ImportError as error:
 from fiol.features.frames import arrow
 from fiol.features.table_encoding import TableEncoding
 from fiol.integrations.parameters import make_update
+from fiol.integrations.spark_parameters import DEFAULTS, ClassColumns, SharedParameters, setter_of
 from fiol.integrations.spark_rounds import SUMMED, Rounds, train_in_rounds
 from fiol.integrations.spark_rows import OF_ARRAYS, OF_MAPS, OF_VECTORS, PLAIN_COLUMNS, SparkRows
 from fiol.integrations.spark_training import (
@@ -83,124 +74,7 @@ FIGURES = "round int, partition int, rows long, loss double, seconds double"
 MOST_LABELS = 1000
 
 
-def setter_of(name: str) -> Any:
-    """The method that sets a parameter, and returns the estimator or model, as Spark's own do."""
-
-    def set_parameter(self: Any, value: Any) -> Any:
-        return self._set(**{name: value})
-
-    set_parameter.__name__ = "set" + name[0].upper() + name[1:]
-    set_parameter.__doc__ = f"Set `{name}`; returns the same object, so that calls can be chained."
-    return set_parameter
-
-
-def getter_of(name: str) -> Any:
-    """The method that tells a parameter, or its default."""
-
-    def get_parameter(self: Any) -> Any:
-        return self.getOrDefault(name)
-
-    get_parameter.__name__ = "get" + name[0].upper() + name[1:]
-    get_parameter.__doc__ = f"`{name}`, or its default."
-    return get_parameter
-
-
-class _FIOLParams(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol, HasSeed):  # type: ignore[misc]
-    """Parameters that estimators and models share."""
-
-    featuresCol = Param(
-        Params._dummy(),
-        "featuresCol",
-        "a column of vectors, arrays, or maps from names to numbers; '' for the columns of the frame as they are",
-        typeConverter=TypeConverters.toString,
-    )
-    loss = Param(Params._dummy(), "loss", "the loss, by its name", typeConverter=TypeConverters.toString)
-    penalty = Param(Params._dummy(), "penalty", "none, l1, l2 or elasticnet", typeConverter=TypeConverters.toString)
-    alpha = Param(Params._dummy(), "alpha", "strength of the penalty", typeConverter=TypeConverters.toFloat)
-    l1Ratio = Param(Params._dummy(), "l1Ratio", "share of l1 in elasticnet", typeConverter=TypeConverters.toFloat)
-    algorithm = Param(Params._dummy(), "algorithm", "FIOL, SGD, ...", typeConverter=TypeConverters.toString)
-    stepSize = Param(
-        Params._dummy(),
-        "stepSize",
-        "auto, single, or a number for constant steps",
-        typeConverter=TypeConverters.toString,
-    )
-    fitIntercept = Param(
-        Params._dummy(), "fitIntercept", "whether there is an intercept", typeConverter=TypeConverters.toBoolean
-    )
-    bits = Param(
-        Params._dummy(), "bits", "fold features into 2^bits by hashing; 0: no", typeConverter=TypeConverters.toInt
-    )
-    mode = Param(
-        Params._dummy(),
-        "mode",
-        "rows: partitions learn side by side in rounds; one: one task learns, the learner of a single stream; members: "
-        "the same learner, the ensemble's members spread over tasks",
-        typeConverter=TypeConverters.toString,
-    )
-    numWorkers = Param(
-        Params._dummy(),
-        "numWorkers",
-        "parts of a round; 0: as many as Spark runs at once",
-        typeConverter=TypeConverters.toInt,
-    )
-    summed = Param(
-        Params._dummy(),
-        "summed",
-        "who puts together what partitions learned in mode rows: driver, cluster (tasks, by blocks of features), or "
-        "auto: the cluster if the learners of a round are more than 256 MiB",
-        typeConverter=TypeConverters.toString,
-    )
-    passes = Param(
-        Params._dummy(), "passes", "passes over the rows (modes one and members)", typeConverter=TypeConverters.toInt
-    )
-    uncertaintyCol = Param(
-        Params._dummy(),
-        "uncertaintyCol",
-        "standard deviation of the score; '': none",
-        typeConverter=TypeConverters.toString,
-    )
-
-    # What is not told here, Spark's own classes tell: getFeaturesCol, getLabelCol and so on.
-    getLoss = getter_of("loss")
-    getPenalty = getter_of("penalty")
-    getAlpha = getter_of("alpha")
-    getL1Ratio = getter_of("l1Ratio")
-    getAlgorithm = getter_of("algorithm")
-    getStepSize = getter_of("stepSize")
-    getFitIntercept = getter_of("fitIntercept")
-    getBits = getter_of("bits")
-    getMode = getter_of("mode")
-    getNumWorkers = getter_of("numWorkers")
-    getSummed = getter_of("summed")
-    getPasses = getter_of("passes")
-    getUncertaintyCol = getter_of("uncertaintyCol")
-    # What `transform` adds can be named at any time; everything else is for estimators.
-    setPredictionCol = setter_of("predictionCol")
-    setUncertaintyCol = setter_of("uncertaintyCol")
-
-
-DEFAULTS = {
-    "featuresCol": "",
-    "labelCol": "label",
-    "predictionCol": "prediction",
-    "penalty": "none",
-    "alpha": 1e-4,
-    "l1Ratio": 0.15,
-    "algorithm": "FIOL",
-    "stepSize": "auto",
-    "fitIntercept": True,
-    "bits": 0,
-    "mode": "rows",
-    "numWorkers": 0,
-    "summed": "auto",
-    "passes": 1,
-    "uncertaintyCol": "",
-    "seed": 0,
-}
-
-
-class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
+class _SparkEstimator(SharedParameters, Estimator, DefaultParamsReadable, DefaultParamsWritable):  # type: ignore[misc]
     """The parts that both estimators share."""
 
     #: A model of this module that learning goes on from.
@@ -315,14 +189,7 @@ class _SparkEstimator(_FIOLParams, Estimator, DefaultParamsReadable, DefaultPara
         return Learner(self._update(rows.classes), **options)
 
 
-class _ClassColumns(HasProbabilityCol, HasRawPredictionCol):  # type: ignore[misc]
-    """The columns that classifiers have beside others."""
-
-    setProbabilityCol = setter_of("probabilityCol")
-    setRawPredictionCol = setter_of("rawPredictionCol")
-
-
-class FIOLClassifier(_SparkEstimator, _ClassColumns):
+class FIOLClassifier(_SparkEstimator, ClassColumns):
     """A linear classifier that learns in exact steps, on Spark: `FIOLClassifier(labelCol="clicked").fit(frame)`.
 
     The label may be a number, a boolean or a text; of two, the larger one is positive. `prediction` is the label, where
@@ -427,7 +294,7 @@ class FIOLRegressor(_SparkEstimator):
 # --- models -----------------------------------------------------------------------------------
 
 
-class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[misc]
+class _SparkModel(SharedParameters, Model, MLReadable, MLWritable):  # type: ignore[misc]
     """A trained model: `learner` is the `fiol.Learner`, `rows` says which columns it reads."""
 
     def __init__(self, learner: Any = None, rows: Any = None, figures: Any = ()) -> None:
@@ -499,7 +366,7 @@ class _SparkModel(_FIOLParams, Model, MLReadable, MLWritable):  # type: ignore[m
         self.learner.save(path)
 
 
-class FIOLClassificationModel(_SparkModel, _ClassColumns):
+class FIOLClassificationModel(_SparkModel, ClassColumns):
     """What `FIOLClassifier.fit` gives."""
 
     def __init__(self, learner: Any = None, rows: Any = None, figures: Any = ()) -> None:

@@ -166,4 +166,6 @@ def check_levels(bits: Any, max_features: Any) -> None:
     """Raise TypeError if features of a model with curves and pairs have no names, or are dropped."""
     for name, value in (("bits", bits), ("max_features", max_features)):
         if value is not None:
-            raise TypeError(f'{name} excludes curves and pairs, which need the columns of features: use features="linear"')
+            raise TypeError(
+                f'{name} excludes curves and pairs, which need the columns of features: use features="linear"'
+            )

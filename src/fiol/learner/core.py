@@ -19,7 +19,6 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import make_engine
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, target_of
-from fiol.features.basis_names import all_names
 from fiol.features.blocks import scattered
 from fiol.features.chunk import MOST_FEATURES, Chunk
 from fiol.features.feature_space import FeatureSpace, counted, one_row
@@ -38,7 +37,7 @@ from fiol.learner.arguments import (
     plans_of,
     table_encoding_given,
 )
-from fiol.learner.model_core import ModelCore, known_classes, moments_of
+from fiol.learner.model_core import ModelCore, known_classes
 from fiol.persistence import records
 from fiol.summary import root_mean_squares
 
@@ -98,24 +97,8 @@ class LearnerCore(ModelCore):
         return self.space.encoder is None
 
     @property
-    def feature_count(self) -> int:
-        engine = self.engine
-        return engine.total_features(self.space.features) if isinstance(engine, LevelsEngine) else self.space.features
-
-    def feature_names(self) -> list[str | int] | None:
-        names, engine = self.space.names, self.engine
-        if not isinstance(engine, LevelsEngine) or engine.basis is None:
-            return names
-        own = list(range(self.space.features)) if names is None else names
-        return all_names(engine.basis, own, self.space.roles, cells=engine.options.levels > 2)
-
-    def own_numbers(self) -> Any:
-        engine, features = self.engine, self.space.features
-        return engine.places(features)[0] if isinstance(engine, LevelsEngine) else np.arange(features)
-
-    def moments(self, X: Any) -> tuple[Floats, Floats]:
-        chunk, engine = self.entered(self.space.read_all(X)), self.engine
-        return moments_of(engine.expanded(chunk)[-1] if isinstance(engine, LevelsEngine) else chunk, self.feature_count)
+    def levels(self) -> LevelsEngine | None:
+        return self.engine if isinstance(self.engine, LevelsEngine) else None
 
     def options(self) -> dict[str, Any]:
         return {**super().options(), "max_features": self.space.max_features}
@@ -271,8 +254,8 @@ class LearnerCore(ModelCore):
 
     def entered(self, chunk: Chunk) -> Chunk:
         """Return the rows in the coordinates of the geometry; levels learn which columns their features belong to."""
-        if isinstance(self.engine, LevelsEngine):
-            self.engine.roles = self.space.roles
+        if self.levels is not None:
+            self.levels.roles = self.space.roles
             return chunk
         return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.space.features))
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.engine.levels_engine import LevelsEngine
-from fiol.features.basis import Basis
+from fiol.features.basis import ColumnBasis
 from fiol.features.basis_names import bin_names, knots_of, slot_names
-from fiol.features.column_roles import CATEGORY, NUMBER, Roles
+from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, Roles
 
 
 class ColumnEffect(NamedTuple):
@@ -58,13 +58,13 @@ class Effects(NamedTuple):
 
 
 def effects_of(core: Any) -> Effects:
-    """Return the effects of a learner with curves; TypeError for any other, ValueError before knots are known.
+    """Return the effects of a model with curves; TypeError for any other, ValueError before knots are known.
 
     Shares of rows are estimated from what step sizes store. Where the cells of a pair have a mean over one of its
     columns, the mean is counted as an effect of that column.
     """
-    engine = core.engine
-    if not isinstance(engine, LevelsEngine):
+    engine = core.levels
+    if engine is None:
         raise TypeError('only a model with curves has effects: use features="auto"')
     if engine.basis is None:
         rows = int(engine.options.rows)
@@ -82,7 +82,7 @@ def effects_of(core: Any) -> Effects:
 class Parts(NamedTuple):
     """What effects are made of."""
 
-    basis: Basis
+    basis: ColumnBasis
     roles: Roles
     names: Any
     weights: Floats  #: [score, feature]
@@ -114,7 +114,7 @@ def pair_effects(parts: Parts) -> tuple[dict[int, Floats], list[PairEffect]]:
         cells = slice(start, start + shape[0] * shape[1])
         start = cells.stop
         values = parts.weights[:, cells].reshape(-1, *shape).copy()
-        shares = normalized(parts.squares[cells].reshape(shape))
+        shares = shares_of_masses(parts.squares[cells].reshape(shape))
         for slot, axis in ((a, 2), (b, 1)):
             mass = np.maximum(shares.sum(axis=axis - 1), 1e-300)
             mean = np.sum(values * shares, axis=axis) / mass
@@ -130,23 +130,27 @@ def column_effect(parts: Parts, s: int, means: Floats | None) -> ColumnEffect:
     basis, slots = parts.basis, parts.basis.slots_of(parts.roles)
     numbers = basis.numbers(parts.roles.size, 2 if len(basis.left) else 1)
     if not basis.numeric[s]:
-        features = np.flatnonzero((slots == s) & (parts.roles.role == CATEGORY))
+        features = np.flatnonzero((slots == s) & (parts.roles.role == IS_CATEGORY))
         values = parts.weights[:, numbers[features]]
         if means is not None:
             values = values + means[:, basis.codes[features]]
-        shares = normalized(parts.squares[numbers[features]])
+        shares = shares_of_masses(parts.squares[numbers[features]])
         labels = [str(parts.names[i]).partition("=")[2] or "missing" for i in features.tolist()]
         found = labels, False, values, shares, np.zeros(len(features))
     else:
         knots = knots_of(basis, s)
-        (feature,) = np.flatnonzero((slots == s) & (parts.roles.role == NUMBER))
+        (feature,) = np.flatnonzero((slots == s) & (parts.roles.role == IS_NUMBER))
         values, shares = parts.weights[:, numbers[feature], None] * knots, np.full(len(knots), 1.0 / len(knots))
         deviations = np.zeros(len(knots))
         if basis.hat_counts[s]:
             first = int(basis.hat_counts[:s].sum())
             hats = slice(first, first + len(knots))
             own = slice(int(basis.known[0]) + first, int(basis.known[0]) + first + len(knots))
-            values, shares, deviations = values + parts.weights[:, own], normalized(parts.squares[own]), parts.deviations[hats]
+            values, shares, deviations = (
+                values + parts.weights[:, own],
+                shares_of_masses(parts.squares[own]),
+                parts.deviations[hats],
+            )
         if means is not None:
             values = values + at_knots(means[:, :-1], len(knots))
         found = knots, True, values, shares, deviations  # type: ignore[assignment]
@@ -166,7 +170,7 @@ def at_knots(means: Floats, knots: int) -> Floats:
     return 0.5 * (means[:, np.maximum(np.arange(knots) - 1, 0)] + means[:, np.minimum(np.arange(knots), knots - 2)])  # type: ignore[no-any-return]
 
 
-def normalized(masses: Floats) -> Floats:
+def shares_of_masses(masses: Floats) -> Floats:
     """Return masses divided by their sum; all equal if there are none."""
     total = masses.sum()
     return masses / total if total > 0.0 else np.full(masses.shape, 1.0 / max(masses.size, 1))

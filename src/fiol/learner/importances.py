@@ -37,7 +37,7 @@ def importances(core: ModelCore, meta: Mapping[str, Any], most: int | None, X: A
         return by_importance(core.feature_names(), size * np.sqrt(np.maximum(squares - means * means, 0.0)), most)
     if core.feature_count > space.features:
         found = effects_of(core)
-        sizes = {effect.name: effect.size for effect in [*found.columns, *found.pairs]}
+        sizes = {one.name: one.size for one in found.columns} | {one.name: one.size for one in found.pairs}
         return by_importance(list(sizes), np.array(list(sizes.values())), most)
     layout = columns_of_features(space)
     return by_importance(layout.columns, column_deviations(layout, np.atleast_2d(weights), means, squares), most)

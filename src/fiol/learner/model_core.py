@@ -12,6 +12,8 @@ from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
+from fiol.engine.levels_engine import LevelsEngine
+from fiol.features.basis_names import all_names
 from fiol.features.blocks import padded
 from fiol.features.chunk import Chunk
 from fiol.features.feature_space import FeatureSpace
@@ -127,18 +129,42 @@ class ModelCore:
         """Accept new classes from now on."""
         raise NotImplementedError
 
+    # --- features that have weights: those that rows come with, and those that levels add to them
+
+    @property
+    def levels(self) -> LevelsEngine | None:
+        """The engine that adds curves and pairs to features, of one class if there are several; None without one."""
+        return None
+
     @property
     def feature_count(self) -> int:
         """The number of features that have weights."""
-        return self.space.features
+        levels = self.levels
+        return self.space.features if levels is None else levels.total_features(self.space.features)
 
     def feature_names(self) -> list[str | int] | None:
         """Return the names of the features that have weights; None if they are numbers."""
-        return self.space.names
+        names, levels = (self.space if self.space.outer is None else self.space.outer).names, self.levels
+        if levels is None or levels.basis is None:
+            return names
+        own = list(range(self.space.features)) if names is None else names
+        return all_names(levels.basis, own, self.space.roles, cells=levels.options.levels > 2)
 
     def own_numbers(self) -> Any:
         """Return the numbers, among features that have weights, of the features that rows come with."""
-        return np.arange(self.space.features)
+        levels, features = self.levels, self.space.features
+        return np.arange(features) if levels is None else levels.places(features)[0]
+
+    def moments(self, X: Any) -> tuple[Floats, Floats]:
+        """Return the mean and mean square of every feature that has a weight in some rows."""
+        chunk, levels = self.space.read_all(X), self.levels
+        if levels is not None:
+            levels.roles = self.space.roles
+            chunk = levels.expanded(chunk)[-1]
+        known = chunk.indices < self.feature_count
+        indices, data = chunk.indices[known], chunk.data[known]
+        mean, square = (np.bincount(indices, data**k, self.feature_count) / max(chunk.rows, 1) for k in (1, 2))
+        return mean, square
 
     # --- rows -----------------------------------------------------------------------------------
 
@@ -157,10 +183,6 @@ class ModelCore:
     def share_features(self, other: ModelCore) -> None:
         """Take over the features of another model, before the first round."""
         self.space.share_features(other.space)
-
-    def moments(self, X: Any) -> tuple[Floats, Floats]:
-        """Return the mean and mean square of every feature in some rows."""
-        return moments_of(self.space.read_all(X), self.feature_count)
 
     def check_targets(self, y: Any, rows: int | None) -> Any:
         """Return checked targets, or labels for a model with classes; None is any number of rows."""
@@ -256,14 +278,6 @@ class ModelCore:
         precision = "double precision" if self.dtype.itemsize == 8 else 'float32: use dtype="float64"'
         why = f"the weights left the range of {precision}" if self.update.is_implicit() else "use an implicit loss step"
         warnings.warn(f"{what} is {score}: this update diverges; {why}", RuntimeWarning, stacklevel=stacklevel)
-
-
-def moments_of(chunk: Chunk, features: int) -> tuple[Floats, Floats]:
-    """Return the mean and mean square of each of the first features in a chunk."""
-    known = chunk.indices < features
-    indices, data = chunk.indices[known], chunk.data[known]
-    mean, square = (np.bincount(indices, data**k, features) / max(chunk.rows, 1) for k in (1, 2))
-    return mean, square
 
 
 def copy_of(space: FeatureSpace) -> FeatureSpace:

@@ -18,6 +18,7 @@ from fiol.components.row import Floats
 from fiol.components.subproblem import expect
 from fiol.engine.engine import IN_ORDER
 from fiol.engine.interrupts import paced
+from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.blocks import scattered
 from fiol.features.chunk import Chunk
 from fiol.features.feature_space import FeatureSpace, one_row
@@ -93,6 +94,10 @@ class OneVsRestCore(ModelCore):
     def nbytes(self) -> int:
         return sum(learner.nbytes for learner in self.all_learners)
 
+    @property
+    def levels(self) -> LevelsEngine | None:
+        return self.all_learners[0].core.levels  # all have learned from the same rows
+
     def arrays(self) -> dict[str, Any]:
         numbered = enumerate(self.all_learners)
         return {f"{k}/{name}": a for k, one in numbered for name, a in one.core.arrays().items()}
@@ -147,9 +152,10 @@ class OneVsRestCore(ModelCore):
         self.extend_learners()
 
     def extend_learners(self) -> None:
-        """Let every learner have the features of the model."""
+        """Let every learner have the features of the model, and know their columns."""
         for learner in self.all_learners:
             learner.core.extend(self.space.features)
+            learner.core.space.outer = self.space
 
     # --- classes --------------------------------------------------------------------------------
 
@@ -304,6 +310,7 @@ class OneVsRestCore(ModelCore):
 
     def score_canonical(self, chunk: Chunk) -> Floats:
         found = np.empty((chunk.rows, len(self.learners)))
+        self.extend_learners()
         for k, learner in enumerate(self.learners.values()):
             found[:, k] = learner.core.score_canonical(chunk)
         return self.by_class(found)
@@ -345,7 +352,7 @@ class OneVsRestCore(ModelCore):
     def weights(self) -> Floats:
         n = self.space.features
         found = [learner.core.weights(features=n) for learner in self.learners.values()]
-        w = np.column_stack(found) if found else np.empty((n, 0))
+        w = np.column_stack(found) if found else np.empty((self.feature_count, 0))
         return np.ascontiguousarray(self.by_class(w).T)
 
     def intercept(self) -> Floats:
@@ -356,7 +363,7 @@ class OneVsRestCore(ModelCore):
         return self.all_learners[0].core.scales(self.space.features)
 
     def root_mean_squares(self) -> Floats:
-        n = self.space.features
+        n = self.feature_count
         learners = list(self.learners.values()) or self.all_learners
         return np.mean([learner.core.root_mean_squares()[:n] for learner in learners], axis=0)  # type: ignore[no-any-return]
 

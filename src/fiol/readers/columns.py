@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 ASIDE = ("target", "weight", "tag")
 #: So many columns are named where one is not there.
 MOST_NAMED = 20
+#: How many different cells of a column are examples, out of how many first rows.
+EXAMPLES, EXAMPLE_ROWS = 3, 100
 
 
 def arrow_module(name: str = "pyarrow") -> Any:
@@ -49,11 +51,26 @@ def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) ->
     told = TableEncoding.from_spec(given.get("coding"))
     if told.complete:  # that of a model, which holds for files of every format
         return {"coding": told, "pairs": tuple(given.get("pairs") or told.pairs)}
+    examples = {values.name: examples_of(values) for values in columns}
     own = tuple(column for column in told.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     pairs = tuple(given.get("pairs") or told.pairs)
     coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=pairs, complete=False).completed_by(columns)
-    return {"coding": coding, "pairs": pairs}
+    return {"coding": coding, "pairs": pairs, "examples": examples}
+
+
+def examples_of(values: ColumnValues) -> list[str]:
+    """Return the first different cells of a column as text, out of its first rows.
+
+    >>> from fiol.features.column_values import ListedValues
+    >>> examples_of(ListedValues("age", [30, None, 30.5, 30, 0]))
+    ['30', '30.5', '0']
+    """
+    first = values.series[:EXAMPLE_ROWS] if isinstance(values.series, list) else values.series.head(EXAMPLE_ROWS)
+    cells = first if isinstance(first, list) else first.to_list()
+    present = (cell for cell in cells if not is_missing(cell))
+    texts = (", ".join(map(str, cell)) if isinstance(cell, (list, np.ndarray)) else cell_text(cell) for cell in present)
+    return list(dict.fromkeys(texts))[:EXAMPLES]
 
 
 def no_column(name: str, names: Sequence[str]) -> str:

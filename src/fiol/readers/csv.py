@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import functools
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,14 +63,14 @@ class Csv(Format):
     options: Mapping[str, Any] = {"delimiter": None, "quote": '"', "decimal": ".", "header": None, "names": None,
                                   "types": None}  # fmt: skip
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-        **dict.fromkeys(
-            ("delimiter", "quote"), ("one plain character", lambda told: is_text(told) and len(told.encode()) == 1)
-        ),
+        "delimiter": ("one plain character", lambda told: is_text(told) and len(told.encode()) == 1),
+        "quote": ("one plain character or none", lambda told: is_text(told) and len(told.encode()) == 1),
         "decimal": ("a point or a comma", lambda told: told in (".", ",")),
         "header": ("true or false", is_true_or_false),
         "names": ("different texts", lambda told: all(map(is_text, told)) and len(set(told)) == len(told)),
         "types": ("columns with what they hold", lambda told: {*told.values()} <= {"number", "whole", "truth", "text"}),
     }
+    may_be_none = ("quote",)
     has_columns = True
 
     def recognises(self, start: bytes) -> bool:
@@ -88,6 +89,8 @@ class Csv(Format):
         if told["header"] is None:
             first = fields_of_record(records.record(0), told) if len(records) else []
             told["header"] = told["names"] is None and is_header(first)
+        if told["delimiter"] == "\t" and "quote" not in given.get("options", {}):
+            warn_of_line_breaks(records, name)
         names = told["names"] or records.names(told)
         body, bad = records.without_first() if told["header"] else records, BadLines("skip")
         texts, body = CsvTypes({}, told, encoding).table(body, names, names, bad)
@@ -152,6 +155,15 @@ class Csv(Format):
         types = CsvTypes(told["types"] or {}, told, coding_of(reading), aside_columns(reading))
         wanted = [name for name in names if name not in skipped] or names[:1]  # for the number of rows
         return types.table(lines, names, wanted, bad)
+
+
+def warn_of_line_breaks(records: CsvRecords, name: str) -> None:
+    """Warn if fields have line breaks within quotes: in tables with tabs, quotes are plain characters as a rule."""
+    texts = (records.record(k).rstrip(b"\r\n") for k in range(len(records)))
+    count = sum(b"\n" in text or b"\r" in text for text in texts)
+    if count:
+        advice = "if quotes are plain characters in this file, give --reader quote=none"
+        warnings.warn(f"{name}: {count:,} of the first rows have line breaks within quotes: {advice}", stacklevel=2)
 
 
 def is_text(told: Any) -> bool:

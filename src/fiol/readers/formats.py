@@ -28,16 +28,35 @@ FORMATS = {
 class Format:
     """One format: how its files are recognised, what is to be known to read them, and the rows in them."""
 
+    #: What the format is called.
+    name = ""
     #: Endings of the names of such files, without what compression adds: asked where the content does not tell.
     extensions: tuple[str, ...] = ()
     #: The options there are, with what they are if they are not given.
     options: Mapping[str, Any] = {}
     #: What options must be, in words, and whether a value is that; any may be None.
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {}
+    #: Options that the text "none" switches off.
+    may_be_none: tuple[str, ...] = ()
     #: Whether rows have columns, which `target`, `weight` and `tag` name.
     has_columns = False
     #: Whether features are in groups, columns or namespaces, of which there are pairs.
     has_groups = True
+
+    def checked_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return options, with None for the text "none" where an option is a character; ValueError if one is wrong."""
+        found = {**options}
+        for name, value in options.items():
+            if name not in self.options:
+                raise ValueError(
+                    f"{self.name} has no option {name!r}: its options are {', '.join(self.options) or 'none'}"
+                )
+            if name in self.may_be_none and value in ("none", ""):
+                found[name] = value = None
+            words, holds = self.must_be.get(name, ("", None))
+            if value is not None and holds is not None and not holds_for(holds, value):
+                raise ValueError(f"the option {name} of {self.name} must be {words}, got {value!r}")
+        return found
 
     def recognises(self, start: bytes) -> bool:
         """Whether a file that begins with these bytes is of this format, for all that can be seen.
@@ -59,6 +78,18 @@ class Format:
         raise NotImplementedError
 
 
+def holds_for(check: Callable[[Any], bool], value: Any) -> bool:
+    """Whether something holds for a value of any kind, for which the question may make no sense.
+
+    >>> holds_for(len, "ab"), holds_for(len, 7)
+    (True, False)
+    """
+    try:
+        return bool(check(value))
+    except (AttributeError, TypeError):
+        return False
+
+
 def is_true_or_false(value: Any) -> bool:
     """Whether an option is a plain true or false."""
     return isinstance(value, bool)
@@ -71,4 +102,5 @@ def format_called(name: str) -> Format:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
     module, _, kind = FORMATS[name].rpartition(".")
     found: Format = getattr(import_module(module), kind)()
+    found.name = name
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import queue
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -39,6 +39,7 @@ class Reading:
     pairs : columns or namespaces, two or three each, whose features are multiplied.
     coding : how columns become features, a `fiol.TableEncoding`; None where features are as they are.
     options : of the format, such as `zero_based`.
+    examples : some cells of every column as text, for people to look at; not stored.
 
     >>> reading = Reading("svmlight", options={"zero_based": False})
     >>> Reading.from_json(reading.to_json()) == reading
@@ -54,11 +55,12 @@ class Reading:
     pairs: tuple[tuple[str, ...], ...] = ()
     coding: Any = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    examples: Mapping[str, list[str]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         known = format_called(self.format)
         object.__setattr__(self, "pairs", tuple(tuple(pair) for pair in self.pairs))
-        object.__setattr__(self, "options", dict(self.options))
+        object.__setattr__(self, "options", known.checked_options(self.options))
         for name in ("target", "weight", "tag"):
             if not isinstance(getattr(self, name), (str, type(None))):
                 raise ValueError(f"{name} must be the name of a column, got {getattr(self, name)!r}")
@@ -71,14 +73,6 @@ class Reading:
         for pair in self.pairs:
             if not 2 <= len(pair) <= 3 or not all(isinstance(name, str) for name in pair):
                 raise ValueError(f"pairs must be of two or three names each, got {pair!r}")
-        for name in self.options:
-            if name not in known.options:
-                there = ", ".join(known.options) or "none"
-                raise ValueError(f"{self.format} has no option {name!r}: its options are {there}")
-        for name, value in self.options.items():
-            words, holds = known.must_be.get(name, ("", None))
-            if value is not None and holds is not None and not holds_for(holds, value):
-                raise ValueError(f"the option {name} of {self.format} must be {words}, got {value!r}")
 
     @property
     def kind(self) -> Format:
@@ -124,7 +118,7 @@ class Reading:
         """
         if not isinstance(value, Mapping) or not isinstance(value.get("format"), str):
             raise ValueError(f"a reading is a mapping with a format, got {value!r}")
-        fields = {field.name for field in dataclasses.fields(cls)}
+        fields = {field.name for field in dataclasses.fields(cls)} - {"examples"}
         for name in value:
             if name not in fields:
                 raise ValueError(f"a reading has no field {name!r}")
@@ -138,18 +132,6 @@ class Reading:
             stored = {**given["coding"], **optional} if isinstance(given["coding"], dict) else given["coding"]
             given["coding"] = import_module("fiol.features.table_encoding").TableEncoding.from_json(stored)
         return cls(**given)
-
-
-def holds_for(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether something holds for a value of any kind, for which the question may make no sense.
-
-    >>> holds_for(len, "ab"), holds_for(len, 7)
-    (True, False)
-    """
-    try:
-        return bool(check(value))
-    except (AttributeError, TypeError):
-        return False
 
 
 class Reader:
@@ -219,7 +201,7 @@ def guess(sources: Any, **given: Any) -> Reading:
     start, name = sources.start(START_SIZE)
     found = given.get("format") or format_of(start, name)
     kind = format_called(found)
-    options = {**given.get("options", {})}
+    options = kind.checked_options(given.get("options", {}))
     made = kind.guess_of(sources, start, name, {**given, "format": found, "options": options})
     fields = {**given, "format": found, **made}
     fields["options"] = {**made.get("options", {}), **options}

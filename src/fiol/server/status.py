@@ -128,6 +128,7 @@ class StatusPage:
             "served_round": reader.rounds,
             "lag_rounds": served.model.rounds - reader.rounds,
             "features": reader.snapshot.n_features,
+            "metrics_error": served.metrics_error,
             "unknown_keys": served.model.unknown_keys,
             "nonzeros": changes.nonzeros if changes else None,
             "moved": changes.moved if changes and details else [],

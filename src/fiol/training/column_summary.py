@@ -9,60 +9,53 @@ import numpy as np
 
 from fiol.features.column_names import column_and_value
 from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import LEFT_OUT
 from fiol.summary import columns as aligned
 
-#: How many examples of a column are shown, characters of each, and columns in a table of text.
-EXAMPLES, LONGEST_EXAMPLE, COLUMNS_PRINTED = 3, 20, 40
+#: Characters of an example, and columns in a table of text.
+LONGEST_EXAMPLE, COLUMNS_PRINTED = 20, 40
 
 
-def summarize_columns(encoding: Any, aside: Iterable[str | None], batches: Iterable[Any]) -> list[dict[str, Any]]:
+def summarize_columns(reading: Any, batches: Iterable[Any]) -> list[dict[str, Any]]:
     """Return name, kind, examples, share of missing values and number of features of every column.
 
     Parameters
     ----------
-    encoding : the `TableEncoding`.
-    aside : columns of target, weight and tag, which are left out.
-    batches : the first rows. Without names of features (hashed ones), examples and counts are left out.
+    reading : the `Reading`, with examples; columns of target, weight and tag are left out.
+    batches : the first rows. Without names of features (hashed ones), shares and counts are left out.
     """
-    left_out = {name for name in aside if name is not None}
-    found = {column.name: new_summary(column) for column in encoding.columns if column.name not in left_out}
+    aside = {reading.target, reading.weight, reading.tag}
+    columns = [column for column in reading.coding.columns if column.name not in aside]
+    found = {column.name: new_summary(column, reading.examples.get(column.name, [])) for column in columns}
     rows, features = 0, dict[str, set[str]]()
     for batch in batches:
         rows += batch.rows
         if isinstance(batch.X, NamedRows):
             add_features(found, features, batch.X)
     for name, summary in found.items():
-        if rows and features:
+        if rows and features and summary["kind"] not in LEFT_OUT:
             summary["features"] = len(features.get(name, ()))
             summary["missing"] = summary.pop("_missing", 0) / rows
         summary.pop("_missing", None)
     return list(found.values())
 
 
-def new_summary(column: Any) -> dict[str, Any]:
+def new_summary(column: Any, examples: Iterable[str]) -> dict[str, Any]:
     """Return the summary of a column of which no row was seen."""
-    return {"name": column.name, "kind": column.spec, "examples": [], "missing": None, "features": None}
+    shown = [text if len(text) <= LONGEST_EXAMPLE else f"{text[:LONGEST_EXAMPLE]}..." for text in examples]
+    return {"name": column.name, "kind": column.spec, "examples": shown, "missing": None, "features": None}
 
 
 def add_features(found: dict[str, dict[str, Any]], features: dict[str, set[str]], rows: NamedRows) -> None:
     """Add the features of some rows to the summaries of their columns."""
     counts = np.bincount(rows.chunk.indices, minlength=len(rows.names))
-    first = np.full(len(rows.names), -1, np.int64)
-    first[rows.chunk.indices[::-1]] = np.arange(len(rows.chunk.indices) - 1, -1, -1)
     for k, name in enumerate(rows.names):
         column, value = column_and_value(str(name), found)
         if column is None:
             continue
         features.setdefault(column, set()).add(str(name))
-        summary = found[column]
         if value is None:
-            summary["_missing"] = summary.get("_missing", 0) + int(counts[k])
-        elif len(summary["examples"]) < EXAMPLES and "." not in str(name)[len(column) : len(column) + 1]:
-            if value:
-                summary["examples"].append(value[:LONGEST_EXAMPLE])
-            else:
-                entries = np.flatnonzero(rows.chunk.indices[first[k] :] == k)[:EXAMPLES] + first[k]
-                summary["examples"] = [f"{number:.6g}" for number in rows.chunk.data[entries].tolist()]
+            found[column]["_missing"] = found[column].get("_missing", 0) + int(counts[k])
 
 
 def count_features(summaries: Sequence[dict[str, Any]], names: Sequence[Any] | None) -> list[dict[str, Any]]:

@@ -203,8 +203,7 @@ class TrainingJob:
         """Return the summaries of columns as a model's file keeps them; nothing if rows have no columns."""
         if self.reading.coding is None:
             return {}
-        aside = (self.reading.target, self.reading.weight, self.reading.tag)
-        return {"columns": summarize_columns(self.reading.coding, aside, self.first)}
+        return {"columns": summarize_columns(self.reading, self.first)}
 
     def make_model(self) -> Any:
         """Return a new model as the options describe it; OptionError if there is none."""
@@ -335,6 +334,7 @@ def model_of_options(o: TrainOptions, loss: Any, encoding: Any) -> TrainedModel:
         "intercept": o.intercept,
         "average": o.average,
         "dtype": o.dtype,
+        "features": o.features,
     }
     try:
         algorithm = None if o.algorithm is None else algorithm_named(o.algorithm)

@@ -7,7 +7,7 @@ import dataclasses
 import io
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,8 +98,12 @@ class Trained(Model):
         on_error: str = "missing",
         needs_target: bool = True,
         target: str | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return a `Reader` of files or a frame; targets are in the column of the training data, `target`, or `y`."""
+        """Return a `Reader` of files or a frame; targets are in the column of the training data, `target`, or `y`.
+
+        `options` of the format replace those of the training data, such as {"delimiter": ";"}.
+        """
         from fiol.readers.reading import as_sources, format_of, guess
         from fiol.readers.sources import START_SIZE
 
@@ -119,7 +123,10 @@ class Trained(Model):
             coding = self.table_encoding if self.table_encoding is not None else getattr(reading, "coding", None)
             if coding is None and self.core.space.columns is not None:
                 coding = dict.fromkeys(self.core.space.columns, "number")
-            reading = guess(sources, **{"target": target, **given, "coding": coding, "format": found})
+            given = {"target": target, **given, "coding": coding, "format": found}
+            reading = guess(sources, **given, options=options or {})
+        elif options:
+            reading = dataclasses.replace(reading, options={**reading.options, **options})
         if not needs_target:
             reading = dataclasses.replace(reading, target=None)
         return reading.batches(sources, on_error=on_error)
@@ -194,13 +201,15 @@ class Trained(Model):
 
     # --- evaluation ---------------------------------------------------------------------------
 
-    def evaluation(self, data: Any, y: Any = None, on_error: str = "missing") -> tuple[Evaluation, Any, int]:
+    def evaluation(
+        self, data: Any, y: Any = None, on_error: str = "missing", options: Mapping[str, Any] | None = None
+    ) -> tuple[Evaluation, Any, int]:
         """Return the `Evaluation` of files or a frame with targets, its reader, and how many rows have no target."""
         from fiol.training.evaluation import Evaluation
         from fiol.training.run import rows_of_batch
 
         found, missing, task = Evaluation(self, self.task), 0, self.task  # type: ignore[arg-type]
-        with self.reader(data, y, on_error) as reader:
+        with self.reader(data, y, on_error, options=options) as reader:
             for batch in reader:
                 rows, there = rows_of_batch(batch._replace(X=self.rows_of(batch.X)), task, on_error == "skip")
                 missing += int(np.count_nonzero(~there))

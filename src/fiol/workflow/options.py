@@ -47,6 +47,7 @@ class TrainOptions:
     average: bool = False
     dtype: str = "float64"
     class_weight: Any = None
+    features: str = "linear"
     passes: int = 1
     shuffle: int = 0
     seed: int = 1

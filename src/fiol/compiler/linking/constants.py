@@ -38,7 +38,7 @@ def insert_constants(function: Any, kinds: Any) -> bool:
                 called = found.get(value.func.name)
                 found[name] = returned(called) if isinstance(called, python_types.FunctionType) else None
                 if called is len:
-                    found[name] = tuple_size(found.get(value.args[0].name))
+                    found[name] = size_of(found.get(value.args[0].name))
             else:
                 continue
             if isinstance(found[name], REPLACED):
@@ -58,9 +58,9 @@ def attribute_of(kind: Any, name: str) -> Any:
     return None if type(found) is int else found
 
 
-def tuple_size(kind: Any) -> int | None:
-    """Return the number of entries of a value of this type; None unless it is a tuple."""
-    return len(kind) if isinstance(kind, types.BaseTuple) else None
+def size_of(kind: Any) -> int | None:
+    """Return the number of entries of a value of this type; None unless it is a tuple, or lanes."""
+    return len(kind) if isinstance(kind, types.BaseTuple) else getattr(kind, "count", None)  # of `Lanes`
 
 
 @functools.cache

@@ -12,7 +12,6 @@ import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.plan import Plan, intercept_plan, make_plan
-from fiol.algorithms.state import START
 from fiol.algorithms.update import Update
 from fiol.components.combiners import Bayes, BestMember, NewtonStack, Stack
 from fiol.components.row import Floats
@@ -225,7 +224,7 @@ class EnsembleEngine(Engine):
         group: Any = self.group
         stack: Any = self.stack
         learning = *stack.lane_parts, group.digits, stack.members, group.memory, stack.own_state, stack.buffers
-        values = *learning, *self.plans, *self.linear_memory(0), self.limits, Means._make(means_of_events(self))
+        values = *learning, self.limits, Means._make(means_of_events(self))
         return score_lane_event, learn_lane_event, LaneValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:
@@ -368,27 +367,19 @@ class EnsembleEngine(Engine):
         left = self.stack.variances(self.scores_of_members(chunk))
         return own + left.reshape(chunk.rows, -1).mean(axis=1)  # type: ignore[no-any-return]
 
-    def linear_memory(self, entries: int) -> tuple[Any, ...]:
-        """Return state, intercept, unseen feature and clock of the linear model, for this many weights: all are 0."""
-        many, first, dtype = self.trailing, self.plan.first_entry(0), np.dtype(np.float64)
-        intercept = self.intercept_plan.new_state((int(self.has_intercept), *many), 0.0, dtype, False)
-        state, fresh = (self.plan.new_state((n, *many), first, dtype, False) for n in (entries, 1))
-        return state, intercept, fresh, np.array(START)
-
     def linear_scores(self, chunk: Chunk, v: Floats) -> Floats:
         """Return the scores of centered rows by the linear model with weights v of members."""
-        from fiol.engine.round.reading import score_rows, score_rows_of_many  # `import fiol` loads no compiler
+        from fiol.engine.round.reading import add_weighted_rows, add_weighted_rows_of_many  # loads the compiler
 
         scores = np.empty((chunk.rows, *self.trailing))
-        kernel = score_rows_of_many if self.trailing else score_rows
-        state, *known = self.linear_memory(0)
-        known[0].w[...] = self.intercept_of(v)
+        scores[...] = self.intercept_of(v)
+        kernel = add_weighted_rows_of_many if self.trailing else add_weighted_rows
         for start, stop in paced(chunk, IN_ORDER, float(len(v))):
             begin, end = int(chunk.indptr[start]), int(chunk.indptr[stop])
-            weights = state._replace(w=self.weights_of(chunk.indices[begin:end], v))
-            places = np.arange(end - begin, dtype=np.int32)
-            piece = Chunk(chunk.indptr[start : stop + 1] - begin, places, chunk.data[begin:end])
-            self.call(kernel, *self.plans, piece, weights, *known, scores[start:stop])
+            weights = self.weights_of(chunk.indices[begin:end], v)
+            self.call(
+                kernel, chunk.indptr[start : stop + 1] - begin, chunk.data[begin:end], weights, scores[start:stop]
+            )
         return scores
 
     def weights(self, features: int, averaged: bool) -> Floats:

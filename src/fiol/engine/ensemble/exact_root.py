@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fiol.compiler.compiled import inlined_strictly
 from fiol.components.simd import load_lanes, smaller, store
 from fiol.components.step_sizes.rule import LARGEST_SUM
@@ -24,7 +22,7 @@ def roots_one_by_one(loss, q, p, tolerance, reach, y, weight, spare):
 
     The result of a lane does not depend on the other lanes.
     """
-    n = np.uint64(spare.shape[0] // 6)
+    n = spare.shape[0] // 6
     beta, curvature = loss.lane_step(q, p, tolerance, reach, y, weight)
     store(spare, 0, q)
     store(spare, n, p)

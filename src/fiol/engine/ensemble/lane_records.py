@@ -25,9 +25,8 @@ CACHE = 2**20
 
 
 @inlined_strictly
-def rule_in_lanes(rules, n, some):
-    """Return the `StepRule` of all members, a lane each: as many of the n lanes as `some` has zeros, the first ones."""
-    like = lanes(some)
+def rule_in_lanes(rules, n, like):
+    """Return the `StepRule` of all members, a lane each: as many of the n lanes as `like` has, the first ones."""
     return StepRule(
         load_lanes(rules, 0, like),
         load_lanes(rules, n, like),
@@ -42,15 +41,16 @@ def rule_in_lanes(rules, n, some):
 
 
 @inlined_strictly
-def ridge_in_lanes(rules, n, some):
-    """Return the strength of every member's ridge, for as many lanes as `some` has zeros."""
-    return load_lanes(rules, 9 * n, lanes(some))
+def ridge_in_lanes(rules, n, like):
+    """Return the strength of every member's ridge, for as many lanes as `like` has."""
+    return load_lanes(rules, 9 * n, like)
 
 
 @inlined_strictly
-def by_unit(rule, like, scaled, raw):
-    """Return `scaled` in the lanes of scale-free members, `raw` in the others, as lanes like these."""
-    return choose(rule.scale_free > 0.5, like + scaled, like + raw)
+def by_unit(rule, scaled, raw):
+    """Return `scaled` in the lanes of scale-free members, `raw` in the others."""
+    zero = 0.0 * rule.scale_free
+    return choose(rule.scale_free > 0.5, zero + scaled, zero + raw)
 
 
 @inlined_strictly
@@ -60,19 +60,18 @@ def whole_floats(t):
 
 
 @inlined_strictly
-def current_weights(rules, vectors, zero, records, i, t):
+def current_weights(rules, vectors, like, records, i, t):
     """Return the weights of the record at place i after t rounds, of which its feature may have missed some."""
-    like, n = lanes(zero), len(zero)
-    w = load_lanes(records, i, like)
+    w, n = load_lanes(records, i, like), len(like)
     if len(vectors) == 3:
         missed = (t - records[i + np.uint64(3 * n - 1)]) - records[i + np.uint64(2 * n - 1)]
         if missed > 0.0:
-            rule, peak = rule_in_lanes(rules, n, zero), 1.0 * records[i + np.uint64(n - 1)]
+            rule, peak = rule_in_lanes(rules, n, like), 1.0 * records[i + np.uint64(n - 1)]
             s, kept = load_lanes(records, i + np.uint64(n), like), load_lanes(records, i + np.uint64(2 * n), like)
             unit, known = (1.0 / peak, 1.0) if peak > 0.0 else (0.0, 0.0)
-            unit = by_unit(rule, like, unit, 1.0)
+            unit = by_unit(rule, unit, 1.0)
             h = metric(rule, base_metric(rule, kept), kept * unit, s * unit * unit)
-            pull = ridge_in_lanes(rules, n, zero) * rule.size * by_unit(rule, like, known, 1.0)
+            pull = ridge_in_lanes(rules, n, like) * rule.size * by_unit(rule, known, 1.0)
             w = w * choose(h > 0.0, decay(pull, h, missed)[0], 1.0)
     return w
 
@@ -94,9 +93,9 @@ def mixed_sum(w, v):
 
 
 @inlined_strictly
-def mixed_weight(memory, zero, i, v):
+def mixed_weight(memory, i, v):
     """Return the weight of the record at place i in the linear model in which members count with v."""
-    return mixed_sum(current_weights(memory.rules, memory.vectors, zero, memory.records, i, memory.ticks[0]), v)
+    return mixed_sum(current_weights(memory.rules, memory.vectors, v, memory.records, i, memory.ticks[0]), v)
 
 
 @jit
@@ -106,15 +105,15 @@ def add_lane_weights(zero, memory, features, v, out):
     for j in range(features.shape[0]):
         i = np.uint64(np.uint32(features[j])) * stride
         if i < memory.records.shape[0]:
-            out[j] += mixed_weight(memory, zero, i, parts)
+            out[j] += mixed_weight(memory, i, parts)
 
 
 @jit
 def settle_lanes(zero, memory):
     """Bring all weights up to date, where features may have missed rounds."""
     memory, t, n = borrowed(memory), memory.ticks[0], len(zero)
-    early = whole_floats(t)
+    early, like = whole_floats(t), lanes(zero)
     for k in range(memory.records.shape[0] // (3 * n)):
         i = np.uint64(3 * n * k)
-        store(memory.records, i, current_weights(memory.rules, memory.vectors, zero, memory.records, i, t))
+        store(memory.records, i, current_weights(memory.rules, memory.vectors, like, memory.records, i, t))
         memory.records[i + np.uint64(2 * n - 1)], memory.records[i + np.uint64(3 * n - 1)] = t - early, early

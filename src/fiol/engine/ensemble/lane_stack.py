@@ -41,9 +41,9 @@ def sums_of_products(values, n, z, stacks):
 
 
 @inlined_strictly
-def invert_lanes(stack, zero, state, buffers):
+def invert_lanes(stack, like, state, buffers):
     """Invert the information of all stacks afresh, by Gauss-Jordan elimination with pivots of at least the prior."""
-    n, like, least = len(zero), lanes(zero), 1.0 / stack.prior
+    n, least = len(like), 1.0 / stack.prior
     A, P, one = flatten(state.A), flatten(state.P), flatten(buffers.one)
     for j in range(state.v.shape[0]):
         first = j * n * n
@@ -86,22 +86,22 @@ def largest_score(stack, z, seen, members):
 
 
 @inlined_strictly
-def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers):
+def prepare_stacks(stack, loss, quad, z, y, weight, members, state, buffers):
     """Return the `StackSteps` of a row for which the members have the scores z, a lane each."""
-    J, n, like, quad = state.v.shape[0], len(zero), lanes(zero), lanes(four)
-    ticks, seen, v, P, u = state.ticks, buffers.z, flatten(state.v), flatten(state.P), flatten(buffers.u)
-    t = ticks[T] + 1.0
+    J, n = state.v.shape[0], len(z)
+    ticks, seen = state.ticks, buffers.z
+    P, u, t = flatten(state.P), flatten(buffers.u), ticks[T] + 1.0
     # 1. The score of the one linear model, from those of the members that are in.
-    z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
+    z = choose(load_lanes(state.live, 0, z) > 0.0, z, 0.0)
     store(seen, 0, z)
-    if anywhere(choose(abs(z) <= OVERFLOWN, like, 1.0) > 0.0):
+    if anywhere(choose(abs(z) <= OVERFLOWN, 0.0, 1.0) > 0.0):
         for k in range(members):
             if not abs(seen[k]) <= OVERFLOWN:
                 take_out(stack, state, k)
-        invert_lanes(stack, zero, state, buffers)
-        z = choose(load_lanes(state.live, 0, like) > 0.0, z, 0.0)
+        invert_lanes(stack, z, state, buffers)
+        z = choose(load_lanes(state.live, 0, z) > 0.0, z, 0.0)
         store(seen, 0, z)
-    s = sums_of_products(v, n, z, J)
+    s = sums_of_products(flatten(state.v), n, z, J)
     score, counts = total(load_lanes(state.share, 0, quad) * s), not ticks[FROZEN] > 0.0
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach, rate = 1.0, 1.0, 0.0
@@ -114,39 +114,40 @@ def prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, buffer
     # 3. Where the step of each goes, and how far.
     peak = largest_score(stack, z, seen, members)
     for j in range(J):
-        moved = like
-        for k in range(members):
-            moved = moved + load_lanes(P, (j * n + k) * n, like) * seen[k]
+        moved = load_lanes(P, j * n * n, z) * seen[0]
+        for k in range(1, members):
+            moved = moved + load_lanes(P, (j * n + k) * n, z) * seen[k]
         store(u, j * n, moved)
     q, last = larger(sums_of_products(u, n, z, J), 0.0), J - 1
-    rates = value_at(stack.forgets, 0), value_at(stack.forgets, min(1, last)), value_at(stack.forgets, last), 0.0
-    wrong, part = quad + label_pull(stack, loss, lanes(rates), t, peak, y), curvature_part(stack, loss, peak)
+    second = value_at(stack.forgets, smaller(1, last))
+    rates = lanes((value_at(stack.forgets, 0), second, value_at(stack.forgets, last), 0.0))
+    wrong, part = quad + label_pull(stack, loss, rates, t, peak, y), curvature_part(stack, loss, peak)
     return StackSteps(score, counts, goes_on, z, s, q, wrong, unit, reach, rate, part)
 
 
 @inlined_strictly
-def root_problem(four, steps):
+def root_problem(quad, steps):
     """Return q, p, tolerance and reach of the root of every stack."""
-    quad, p = lanes(four), steps.rate * steps.q
+    p = steps.rate * steps.q
     return steps.s - p * steps.wrong, p, quad, quad + steps.reach
 
 
 @inlined_strictly
-def finish_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers, steps, root, met):
+def finish_stacks(stack, loss, quad, z, y, weight, members, state, buffers, steps, root, met):
     """Learn from a row with these roots. z are the scores of all members: losses share exponentials with roots."""
-    ticks, t, like, quad = state.ticks, state.ticks[T] + 1.0, lanes(zero), lanes(four)
+    ticks, t = state.ticks, state.ticks[T] + 1.0
     ticks[T] = t
     if not steps.counts:
         return
     # 4. Losses.
     values = loss.value(with_lane(steps.s, 3, steps.score), y) + quad
-    lost = choose(load_lanes(state.live, 0, like) > 0.0, weight * loss.value(z, y) + like, 0.0)
-    store(state.losses, 1, load_lanes(state.losses, 1, like) + lost)
+    lost = choose(load_lanes(state.live, 0, z) > 0.0, weight * loss.value(z, y), 0.0)
+    store(state.losses, 1, load_lanes(state.losses, 1, z) + lost)
     state.losses[0] += weight * lane(values, 3)
     ticks[MASS] += weight
     if steps.goes_on:
         share_out_lanes(stack, values, steps.rate, t, state, buffers)
-        move_stacks(stack, loss, zero, four, y, members, state, buffers, steps, root, met)
+        move_stacks(stack, loss, quad, y, members, state, buffers, steps, root, met)
 
 
 @inlined_strictly
@@ -161,19 +162,14 @@ def share_out_lanes(stack, values, rate, t, state, buffers):
 
 
 @inlined_strictly
-def move_stacks(stack, loss, zero, four, y, members, state, buffers, steps, root, met):
+def move_stacks(stack, loss, quad, y, members, state, buffers, steps, root, met):
     """Make a step of each stack, and add the row to its information."""
-    J, n, like = state.v.shape[0], len(zero), lanes(zero)
-    seen, rows, v, A, P, u = (
-        buffers.z,
-        buffers.rows,
-        flatten(state.v),
-        flatten(state.A),
-        flatten(state.P),
-        flatten(buffers.u),
-    )
-    given = steps.q, steps.rate, steps.unit, steps.part, steps.reach, y
-    pulls, h, news = bounded_step(stack, loss, steps.s, root - steps.wrong, met + lanes(four), *given)
+    J, like, n = state.v.shape[0], steps.z, len(steps.z)
+    seen, rows, u = buffers.z, buffers.rows, flatten(buffers.u)
+    v, A, P = flatten(state.v), flatten(state.A), flatten(state.P)
+    beta, q, rate = root - steps.wrong, steps.q, steps.rate
+    moves = bounded_step(stack, loss, steps.s, beta, met + quad, q, rate, steps.unit, steps.part, steps.reach, y)
+    pulls, h, news = moves
     store(rows, 4 * PULLS, pulls)
     store(rows, 4 * CURVATURES, h)
     store(rows, 4 * LOST, h / (1.0 + news))
@@ -187,23 +183,26 @@ def move_stacks(stack, loss, zero, four, y, members, state, buffers, steps, root
             store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
     most_news = larger(larger(lane(news, 0), lane(news, 1)), lane(news, 2))
     if information_is_new(stack, state, state.ticks[T], most_news):
-        invert_lanes(stack, zero, state, buffers)
+        invert_lanes(stack, like, state, buffers)
 
 
 @inlined_strictly
-def lane_stack_row(stack, loss, zero, four, z, y, weight, members, state, buffers):
+def lane_stack_row(stack, loss, quad, z, y, weight, members, state, buffers):
     """Make one round of all stacks; return the score of the ensemble before it."""
-    steps = prepare_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers)
-    root, met = root_in_lanes(loss, lanes(four), *root_problem(four, steps), y, 1.0, buffers.spare[: 6 * len(four)])
-    finish_stacks(stack, loss, zero, four, z, y, weight, members, state, buffers, steps, root, met)
+    steps = prepare_stacks(stack, loss, quad, z, y, weight, members, state, buffers)
+    s, p, tolerance, reach = root_problem(quad, steps)
+    root, met = root_in_lanes(loss, quad, s, p, tolerance, reach, y, 1.0, buffers.spare[: 6 * len(quad)])
+    finish_stacks(stack, loss, quad, z, y, weight, members, state, buffers, steps, root, met)
     return steps.score
 
 
 @jit
 def lane_stack_rows(stack, loss, zero, four, Z, y, weight, members, state, buffers, scores):
     """Make a round for every row of Z, the scores [row, lane] of the members as one axis, for at most three stacks."""
-    like, n, (Z, y, weight, scores) = lanes(zero), len(zero), borrowed((Z, y, weight, scores))
+    like, quad, n = lanes(zero), lanes(four), len(zero)
+    Z, y, weight = borrowed(Z), borrowed(y), borrowed(weight)
     stack, state, buffers = borrowed(stack), borrowed(state), borrowed(buffers)
+    scores = borrowed(scores)
     for r in range(y.shape[0]):
         z = load_lanes(Z, r * n, like)
-        scores[r] = lane_stack_row(stack, loss, zero, four, z, y[r], weight[r], members, state, buffers)
+        scores[r] = lane_stack_row(stack, loss, quad, z, y[r], weight[r], members, state, buffers)

@@ -38,46 +38,42 @@ def uses_sums(rule):
 
 
 @inlined_strictly
-def write_steps(loss, zero, some, feature, x, square, base, size, memory):
+def write_steps(loss, n, like, feature, x, square, base, size, memory):
     """Write the steps of a row's weights, of members with sums; return what a pull of 1 moves their scores by."""
-    n, m, parts = len(zero), np.uint64(len(some)), memory.parts
-    rule, like, stride, width = rule_in_lanes(memory.rules, n, some), lanes(some), len(memory.vectors) * n, np.uint64(n)
+    rule, width, m = rule_in_lanes(memory.rules, n, like), np.uint64(n), np.uint64(len(like))
+    parts, stride = memory.parts, np.uint64(len(memory.vectors) * n)
     gain, base, size = first_lanes(square, like), first_lanes(base, like), first_lanes(size, like)
     p = 0.0 * first_lanes(square, lanes(memory.first))
     for j in range(x.shape[0]):
-        i, value, part, unit = (
-            np.uint64(np.uint32(feature[j])) * np.uint64(stride),
-            x[j],
-            parts[2 * j],
-            parts[2 * j + 1],
-        )
+        i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
+        part, unit = parts[2 * j], parts[2 * j + 1]
         s = add_to_sum(load_lanes(memory.records, i + width, like), gain * (value * value))
         if len(memory.as_they_are) == 0:  # all members are scale-free
             root, far = square_root(s) * unit, like + part * part
         else:
-            root, far = square_root(s) * by_unit(rule, like, unit, 1.0), by_unit(rule, like, part * part, value * value)
+            root, far = square_root(s) * by_unit(rule, unit, 1.0), by_unit(rule, part * part, value * value)
         step = step_length(size, metric(rule, base, root, root * root))
         if loss.has_step_scale:
-            step = smaller(step, by_unit(rule, like, LONGEST / (unit * unit), INFINITE))
+            step = smaller(step, by_unit(rule, LONGEST / (unit * unit), INFINITE))
         store(memory.steps, np.uint64(j) * m, step)
         p = p + like_lanes(step * far, p)
     return p
 
 
 @inlined_strictly
-def move_weights(loss, zero, digits, some, feature, x, common, beta, more, memory):
+def move_weights(loss, like, few, feature, x, common, beta, more, memory):
     """Move a row's weights by their steps times beta, and let sums grow by `more` x^2.
 
     Members without sums have `common` steps, in whichever lane they are, unless every feature has a longest one.
     """
-    n, m, parts, width = len(zero), np.uint64(len(some)), memory.parts, np.uint64(len(zero))
-    rule, like, few, stride = rule_in_lanes(memory.rules, n, zero), lanes(digits), lanes(some), len(memory.vectors) * n
-    scaled, raw = by_unit(rule, lanes(zero), beta, 0.0), by_unit(rule, lanes(zero), 0.0, beta)
+    n, width, m = len(beta), np.uint64(len(beta)), np.uint64(len(few))
+    rule, parts, stride = rule_in_lanes(memory.rules, n, beta), memory.parts, np.uint64(len(memory.vectors) * n)
+    scaled, raw = by_unit(rule, beta, 0.0), by_unit(rule, 0.0, beta)
     far_scaled, far_raw = like_lanes(common * scaled, like), like_lanes(common * raw, like)
     scaled, raw, more = first_lanes(scaled, few), first_lanes(raw, few), first_lanes(more, few)
-    own = uses_sums(rule_in_lanes(memory.rules, n, some))
+    own = uses_sums(rule_in_lanes(memory.rules, n, few))
     for j in range(x.shape[0]):
-        i, value, turn = np.uint64(np.uint32(feature[j])) * np.uint64(stride), x[j], parts[2 * j] * parts[2 * j + 1]
+        i, value, turn = np.uint64(np.uint32(feature[j])) * stride, x[j], parts[2 * j] * parts[2 * j + 1]
         step = load_lanes(memory.steps, np.uint64(j) * m, few)
         if len(memory.as_they_are) == 0:
             far, near = far_scaled * turn, step * (scaled * turn)
@@ -91,32 +87,30 @@ def move_weights(loss, zero, digits, some, feature, x, common, beta, more, memor
 
 
 @inlined_strictly
-def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, memory, lift):
+def write_ridge_steps(like, feature, x, square, base, length, size, t, memory, lift):
     """Write the steps of a row's weights under a ridge, and its records but for weights and this round's curvature.
 
     Returns what a pull of 1 moves scores by, without and with the ridge, and what the ridge takes from scores. A weight
     of which a ridge leaves 1 / (1 + ridge step) has a step times that factor, which is at most 1 / ridge.
     """
-    n, records, parts = np.uint64(len(zero)), memory.records, memory.parts
-    rule, like, stride = (
-        rule_in_lanes(memory.rules, len(zero), digits),
-        lanes(digits),
-        np.uint64(len(memory.vectors)) * n,
-    )
+    n, records, parts = np.uint64(len(like)), memory.records, memory.parts
+    rule, stride = rule_in_lanes(memory.rules, len(like), like), np.uint64(len(memory.vectors)) * n
     gain, base, size = like_lanes(square, like), like_lanes(base, like), like_lanes(size, like)
-    ridge, length = ridge_in_lanes(memory.rules, len(zero), digits), rule.length * like_lanes(length, like)
+    ridge, length = ridge_in_lanes(memory.rules, len(like), like), rule.length * like_lanes(length, like)
     straight, p, taken = lift, lift, like_lanes(like, lift)
-    last, rest, early, pull = n - np.uint64(1), np.uint64(2) * n, whole_floats(t), ridge * size
+    last, rest = n - np.uint64(1), np.uint64(2) * n
+    early, pull = whole_floats(t), ridge * size
     for j in range(x.shape[0]):
-        i, value, part, unit = np.uint64(np.uint32(feature[j])) * stride, x[j], parts[2 * j], parts[2 * j + 1]
+        i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
+        part, unit = parts[2 * j], parts[2 * j + 1]
         s = load_lanes(records, i + n, like) + rule.curvatures * load_lanes(records, i + rest, like)
         s = add_to_sum(s, gain * (value * value))
         store(records, i + n, with_lane(s, last, t - early))
         if records.itemsize == 4 and not is_short(like):
             s = load_lanes(records, i + n, like)  # the root is that of the stored sum
-        root, far = square_root(s), by_unit(rule, like, part * part, value * value)
+        root, far = square_root(s), by_unit(rule, part * part, value * value)
         store(records, i + rest, with_lane(choose(rule.root > 0.0, root, length), last, early))
-        root = root * by_unit(rule, like, unit, 1.0)
+        root = root * by_unit(rule, unit, 1.0)
         h = metric(rule, base, root, root * root)
         safe = smaller(larger(h, SMALLEST_METRIC), LARGEST_METRIC)
         both = choose(h > 0.0, size / (safe * (safe + pull)), 0.0)
@@ -129,17 +123,13 @@ def write_ridge_steps(zero, digits, feature, x, square, base, length, size, t, m
 
 
 @inlined_strictly
-def move_under_ridge(zero, digits, feature, x, beta, curvature, memory):
+def move_under_ridge(like, feature, x, beta, curvature, memory):
     """Move a row's weights by their steps times beta less the ridge, and note its curvatures: other sums have grown."""
-    n, records, parts = np.uint64(len(zero)), memory.records, memory.parts
-    rule, like, stride = (
-        rule_in_lanes(memory.rules, len(zero), digits),
-        lanes(digits),
-        np.uint64(len(memory.vectors)) * n,
-    )
+    n, records, parts = np.uint64(len(like)), memory.records, memory.parts
+    rule, stride = rule_in_lanes(memory.rules, len(like), like), np.uint64(len(memory.vectors)) * n
     beta, curvature, rest = like_lanes(beta, like), like_lanes(curvature, like), np.uint64(2) * n
-    ridge = ridge_in_lanes(memory.rules, len(zero), digits)
-    scaled, raw = by_unit(rule, like, beta, 0.0), by_unit(rule, like, 0.0, beta)
+    ridge = ridge_in_lanes(memory.rules, len(like), like)
+    scaled, raw = by_unit(rule, beta, 0.0), by_unit(rule, 0.0, beta)
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
         w, step = load_lanes(records, i, like), load_lanes(memory.steps, np.uint64(j) * n, like)

@@ -77,36 +77,35 @@ class MemberSteps(NamedTuple):
 
 
 @inlined_strictly
-def tolerance_of_scores(loss, rule, vectors, zero, feature, x, y, z, own, records):
+def tolerance_of_scores(loss, rule, vectors, feature, x, y, z, own, records):
     """Return the rounding tolerance of every score; 0 where no kink is near."""
-    like, stride = lanes(zero), np.uint64(len(vectors) * len(zero))
-    near = kink_range(z, y)
+    near, stride = kink_range(z, y), np.uint64(len(vectors) * len(z))
     close = choose(kink_within(loss, z, near, y), rule.adaptive, 0.0)
     if y == 0.0:
         close = rule.adaptive
     if not anywhere(close > 0.0):
-        return like
+        return 0.0 * rule.adaptive
     terms = abs(own)
     for j in range(x.shape[0]):
-        terms = terms + abs(load_lanes(records, np.uint64(np.uint32(feature[j])) * stride, like) * x[j])
+        terms = terms + abs(load_lanes(records, np.uint64(np.uint32(feature[j])) * stride, z) * x[j])
     return choose(close > 0.0, rounding_tolerance(terms, near, y), 0.0)
 
 
 @inlined_strictly
-def read_members(zero, feature, x, memory):
+def read_members(like, feature, x, memory):
     """Return the scores of a row. Weights are brought up to date, and largest values include this row's."""
-    like, last, n = lanes(zero), np.uint64(len(zero) - 1), len(zero)
     vectors, records, parts = memory.vectors, memory.records, memory.parts
-    rule, stride, t = rule_in_lanes(memory.rules, n, zero), np.uint64(len(vectors) * n), memory.ticks[0]
+    rule, last, t = rule_in_lanes(memory.rules, len(like), like), np.uint64(len(like) - 1), memory.ticks[0]
+    stride = np.uint64(len(vectors) * len(like))
     own, z = load_lanes(memory.intercept, 0, like) * memory.has_intercept, like
     length, raw, wide = 0.0, 0.0, False
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
-        w = current_weights(memory.rules, vectors, zero, records, i, t)
+        w = current_weights(memory.rules, vectors, like, records, i, t)
         size, peak = abs(value), 1.0 * records[i + last]
         if size > peak:
             if peak > 0.0:
-                w = w * by_unit(rule, like, peak / size, 1.0)
+                w = w * by_unit(rule, peak / size, 1.0)
             store(records, i, with_lane(w, last, size))
             peak, w = size, load_lanes(records, i, like)  # which may be stored in float32
         elif len(vectors) == 3:
@@ -123,50 +122,48 @@ def read_members(zero, feature, x, memory):
 
 
 @inlined_strictly
-def prepare_members(loss, zero, digits, feature, x, y, weight, memory, row):
+def prepare_members(loss, like, digits, feature, x, y, weight, memory, row):
     """Return the `MemberSteps` of a row with these `LaneScores`: all that the root depends on.
 
     `ticks` are the number of rounds, then `Clock.slopes` of every lane, then the squared length of the last row.
     """
-    like, n, has_intercept = lanes(zero), len(zero), memory.has_intercept
-    rule, vectors, t = rule_in_lanes(memory.rules, n, zero), memory.vectors, memory.ticks[0] + 1.0
-    z, own, length, raw, wide = row
-    inner = by_unit(rule, like, length, raw)
+    n, has_intercept, t = len(like), memory.has_intercept, memory.ticks[0] + 1.0
+    rule, vectors = rule_in_lanes(memory.rules, n, like), memory.vectors
+    z, wide, inner = row.z, row.wide, by_unit(rule, row.length, row.raw)
     lengths, tolerance = inner + has_intercept, like
     if loss.kinked:
-        tolerance = tolerance_of_scores(loss, rule, vectors, zero, feature, x, y, z, own, memory.records)
+        tolerance = tolerance_of_scores(loss, rule, vectors, feature, x, y, z, row.own, memory.records)
     slopes = load_lanes(memory.ticks, 1, like)
     scale = round_scale(loss, rule, z, tolerance, y, weight, lengths, slopes, t)
     square, base, size = scale.square * rule.squares, base_metric(rule, lengths), scale.step_scale * rule.size
     own_sums = add_to_sum(load_lanes(memory.intercept, np.uint64(n), like), square)
     lift = step_length(size, metric(rule, base, square_root(own_sums), own_sums)) * has_intercept
-    if is_short(lanes(digits)):
+    if is_short(digits):
         wide = wide or anywhere((square > FAR_APART) | (size > FAR_APART) | (base > FAR_APART))
     common = step_length(size, base)
     if len(vectors) == 3:
-        given = feature, x, square, base, lengths, size, t, memory, lift
-        if wide and is_short(lanes(digits)):
-            straight, p, taken = write_ridge_steps(zero, zero, *given)
+        if wide and is_short(digits):
+            moved = write_ridge_steps(like, feature, x, square, base, lengths, size, t, memory, lift)
         else:
-            straight, p, taken = write_ridge_steps(zero, digits, *given)
+            moved = write_ridge_steps(digits, feature, x, square, base, lengths, size, t, memory, lift)
+        straight, p, taken = moved
         return MemberSteps(z, z - taken, p, straight, tolerance, scale, lift, lengths, common, wide)
-    row_of = feature, x, square, base, size, memory
-    if wide and is_short(lanes(digits)):
-        p = write_steps(loss, zero, memory.first, *row_of)
+    if wide and is_short(digits):
+        p = write_steps(loss, n, lanes(memory.first), feature, x, square, base, size, memory)
     else:
-        p = write_steps(loss, zero, memory.some, *row_of)
+        p = write_steps(loss, n, lanes(memory.some), feature, x, square, base, size, memory)
     if not loss.has_step_scale:
-        p = choose(uses_sums(rule_in_lanes(memory.rules, n, memory.first)), p, first_lanes(common * inner, p))
+        p = choose(uses_sums(rule_in_lanes(memory.rules, n, p)), p, first_lanes(common * inner, p))
     p = with_first(common * inner, p) + lift
     return MemberSteps(z, z, p, p, tolerance, scale, lift, lengths, common, wide)
 
 
 @inlined_strictly
-def finish_members(loss, zero, digits, feature, x, y, weight, memory, steps, beta, curvature):
+def finish_members(loss, like, digits, feature, x, y, weight, memory, steps, beta, curvature):
     """Move all weights by the root beta, and let sums grow."""
-    like, width, last = lanes(zero), np.uint64(len(zero)), np.uint64(len(zero) - 1)
-    rule, vectors, intercept = rule_in_lanes(memory.rules, len(zero), zero), memory.vectors, memory.intercept
-    wide, step_scale, short = steps.wide, steps.scale.step_scale, is_short(lanes(digits))
+    width, last = np.uint64(len(like)), np.uint64(len(like) - 1)
+    rule, vectors, intercept = rule_in_lanes(memory.rules, len(like), like), memory.vectors, memory.intercept
+    wide, step_scale, short = steps.wide, steps.scale.step_scale, is_short(digits)
     if loss.kinked and len(vectors) == 3:  # over a step that began at z
         met = loss.curvature(steps.z, steps.q + steps.p * beta, beta, steps.tolerance, step_scale, y, weight)
         curvature = smaller(met + like, LARGEST_SUM)
@@ -174,28 +171,28 @@ def finish_members(loss, zero, digits, feature, x, y, weight, memory, steps, bet
     more = steps.scale.square * rule.squares + curvature
     if len(vectors) == 3:
         if wide and short:
-            move_under_ridge(zero, zero, feature, x, beta, curvature, memory)
+            move_under_ridge(like, feature, x, beta, curvature, memory)
         else:
-            move_under_ridge(zero, digits, feature, x, beta, curvature, memory)
+            move_under_ridge(digits, feature, x, beta, curvature, memory)
     elif wide and short:
-        move_weights(loss, zero, zero, memory.first, feature, x, steps.common, beta, more, memory)
+        move_weights(loss, like, lanes(memory.first), feature, x, steps.common, beta, more, memory)
     else:
-        move_weights(loss, zero, digits, memory.some, feature, x, steps.common, beta, more, memory)
+        move_weights(loss, digits, lanes(memory.some), feature, x, steps.common, beta, more, memory)
     store(intercept, 0, with_lane(load_lanes(intercept, 0, like) + steps.lift * beta, last, 1.0))
     store(intercept, width, add_to_sum(load_lanes(intercept, width, like), more))
     memory.ticks[0] += 1.0
     store(memory.ticks, 1, steps.scale.slopes)
-    store(memory.ticks, 1 + len(zero), steps.lengths)
+    store(memory.ticks, 1 + len(like), steps.lengths)
 
 
 @inlined_strictly
-def learn_member_row(loss, zero, digits, feature, x, y, weight, memory):
+def learn_member_row(loss, like, digits, feature, x, y, weight, memory):
     """Make one round of all members; return their scores before it."""
-    row = read_members(zero, feature, x, memory)
-    steps = prepare_members(loss, zero, digits, feature, x, y, weight, memory, row)
-    start = steps.q, steps.p, steps.tolerance, steps.scale.step_scale
-    beta, curvature = root_in_lanes(loss, lanes(zero), *start, y, weight, memory.spare)
-    finish_members(loss, zero, digits, feature, x, y, weight, memory, steps, beta, curvature)
+    row = read_members(like, feature, x, memory)
+    steps = prepare_members(loss, like, digits, feature, x, y, weight, memory, row)
+    q, p, reach = steps.q, steps.p, steps.scale.step_scale
+    beta, curvature = root_in_lanes(loss, like, q, p, steps.tolerance, reach, y, weight, memory.spare)
+    finish_members(loss, like, digits, feature, x, y, weight, memory, steps, beta, curvature)
     return steps.z
 
 
@@ -207,9 +204,10 @@ def learn_lanes(loss, zero, digits, chunk, y, weight, memory, scores):
     """
     (indptr, indices, data), y, weight = borrowed(chunk), borrowed(y), borrowed(weight)
     memory, scores, width = borrowed(memory), borrowed(scores), len(zero)
+    like, digits = lanes(zero), lanes(digits)
     for r in range(y.shape[0]):
         first, last = indptr[r], indptr[r + 1]
         if r + 1 < y.shape[0]:
             prefetch_row(indices, last, indptr[r + 2], memory.records, memory.vectors, width)
-        z = learn_member_row(loss, zero, digits, indices[first:last], data[first:last], y[r], weight[r], memory)
+        z = learn_member_row(loss, like, digits, indices[first:last], data[first:last], y[r], weight[r], memory)
         store(scores, r * width, z)

@@ -43,7 +43,8 @@ def unit_and_reach(loss, score, y, weight, robust, ticks):
 @inlined_strictly
 def curvature_part(stack, loss, peak):
     """Return the part of its curvature that a row of classes adds, whose members have scores of up to `peak`."""
-    return (stack.limit / peak) ** 2 if loss.value_unit > 0.0 and peak > stack.limit else 1.0
+    part = stack.limit / peak if loss.value_unit > 0.0 and peak > stack.limit else 1.0
+    return part * part
 
 
 @inlined_strictly

@@ -66,19 +66,24 @@ def add_to_window(indices, data, window, count, out):
 
     Features that were in too few rows to be centered are dropped.
     """
-    n, j, k, least = 0, 0, 0, compiled_fewest_rows(count)
+    n, j, k = 0, 0, 0
+    least = compiled_fewest_rows(count)
     while j < window.shape[0] or k < indices.shape[0]:
         known = j < window.shape[0] and (k == indices.shape[0] or window[j, 0] <= indices[k])
         there = k < indices.shape[0] and (j == window.shape[0] or indices[k] <= window[j, 0])
         x = data[k] if there else 0.0
-        feature, rows, total, low, high = 1.0 * indices[k] if there else 0.0, 0.0, 0.0, x, x
+        feature, rows, total = 1.0 * indices[k] if there else 0.0, 0.0, 0.0
+        low, high = x, x
         if known:
-            feature, rows, total, low, high = window[j, 0], window[j, 1], window[j, 2], window[j, 3], window[j, 4]
+            feature, rows, total = window[j, 0], window[j, 1], window[j, 2]
+            low, high = window[j, 3], window[j, 4]
         if there:
-            rows, total, low, high = rows + 1.0, total + x, smaller(low, x), larger(high, x)
+            rows, total = rows + 1.0, total + x
+            low, high = smaller(low, x), larger(high, x)
         j, k = j + known, k + there
         if rows >= least:
-            out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = feature, rows, total, low, high
+            out[n, 0], out[n, 1], out[n, 2] = feature, rows, total
+            out[n, 3], out[n, 4] = low, high
             n += 1
     return n
 

@@ -86,6 +86,32 @@ def score_one_row(plan, intercept_plan, feature, x, state, intercept, fresh, tic
     )
 
 
+@inlined
+def weighted_sum(x, w, first, last):
+    """Return the sum of x w over the entries from `first` to `last`."""
+    total = 0.0
+    for k in range(first, last):
+        total += x[k] * w[k]
+    return total
+
+
+@jit
+def add_weighted_rows(indptr, data, w, scores):
+    """Add the weighted sum of every row to its score; w has the weight of every entry."""
+    indptr, data, w = borrowed(indptr), borrowed(data), borrowed(w)
+    for r in range(scores.shape[0]):
+        scores[r] += weighted_sum(data, w, indptr[r], indptr[r + 1])
+
+
+@jit
+def add_weighted_rows_of_many(indptr, data, w, scores):
+    """Add the weighted sums of every row to its scores, with weights [entry, score]."""
+    for r in range(scores.shape[0]):
+        for j in range(indptr[r], indptr[r + 1]):
+            for k in range(scores.shape[1]):
+                scores[r, k] += data[j] * w[j, k]
+
+
 @jit
 def variance_rows(plan, intercept_plan, chunk, state, intercept, fresh, ticks, variances):
     """Write the variances of the scores of rows, by the statistics of step sizes; see `score_rows`."""

@@ -52,16 +52,15 @@ def clock_into(ticks, clock):
 @inlined
 def uses_of(space):
     """Return the row buffers, which are parts of one array."""
+    w, new, center = space[0], space[1], space[2]
+    step, before, elapsed = space[3], space[4], space[5]
+    kept, x, alike = space[6], space[7], space[8]
     if space.ndim == 2:
-        step, before, elapsed, x, alike = space[3], space[4], space[5], space[7], space[8]
-        parts = space[0], space[1], space[2], step, before, elapsed, space[6], x, alike, space[9:]
-        return borrowed(RowBuffers(*parts, 0.0, 0.0))
-    last = space.shape[0] - 1
-    step, before, elapsed = flatten(space[3]), flatten(space[4]), flatten(space[5])
-    x, alike = flatten(space[7]), flatten(space[8])
-    records, rest = flatten_rows(space[9:last]), space[last]
-    parts = space[0], space[1], space[2], step, before, elapsed, space[6], x, alike, records
-    return borrowed(RowBuffers(*parts, rest[0], rest[1]))
+        return borrowed(RowBuffers(w, new, center, step, before, elapsed, kept, x, alike, space[9:], 0.0, 0.0))
+    step, before, elapsed = flatten(step), flatten(before), flatten(elapsed)
+    records, rest = flatten_rows(space[9 : space.shape[0] - 1]), space[space.shape[0] - 1]
+    x, alike = flatten(x), flatten(alike)
+    return borrowed(RowBuffers(w, new, center, step, before, elapsed, kept, x, alike, records, rest[0], rest[1]))
 
 
 @inlined
@@ -196,8 +195,9 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     steps, start = steps_and_centers(plan, state, row, scale, length)
     # 3. Find beta, and with it the new weights of the row's features.
     new, t = plan.anchor.row_storage(plan, state, buffers.new[: x.shape[0]]), clock.t + 1.0
-    given = feature, x, start, steps, y, weight, t, lift, shift, z, tolerance
-    beta, curvature = solve_row(plan, rule, scale, *given, new, buffers)
+    beta, curvature = solve_row(
+        plan, rule, scale, feature, x, start, steps, y, weight, t, lift, shift, z, tolerance, new, buffers
+    )
     # 4. Advance the clock: every other feature is regularized lazily, when it is next read.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.cumulative_l1, clock.cumulative_scale, scale.slopes)
     after = plan.lazy_update.after_round(plan, state, feature, plan.lazy_update.tick(plan, clock, eta))
@@ -218,7 +218,8 @@ def learn_rows(
     plan, intercept_plan, chunk, order, y, weight, state, intercept, ticks, buffers, intercept_buffers, scores
 ):
     """Make a round for every row, in `order` unless that is empty; write the score before each."""
-    (indptr, indices, data), order, y, weight = borrowed(chunk), borrowed(order), borrowed(y), borrowed(weight)
+    (indptr, indices, data), order = borrowed(chunk), borrowed(order)
+    y, weight = borrowed(y), borrowed(weight)
     state, intercept = borrowed(state), borrowed(intercept)
     buffers, intercept_buffers = row_buffers(buffers), row_buffers(intercept_buffers)
     clock, scores = clock_from(ticks), borrowed(scores)
@@ -244,15 +245,16 @@ def learn_rows(
 
 
 @inlined
-def in_order(loss, feature, x, y, weight, features, entries, low, high, heaviest):
+def in_order(loss, feature, x, y, weight, features, entries, limits):
     """Return whether a round can be made for an unchecked row without `Engine.learn`.
 
     Not if it has more than `entries` entries, indices that do not rise or are not below `features`, values that are 0
-    or out of range, or a target or weight that may be invalid.
+    or out of range, or a target or weight that may be invalid. `limits` are the smallest and largest value, and the
+    largest weight.
     """
-    n = x.shape[0]
+    n, low, high = x.shape[0], limits[0], limits[1]
     fine = feature.shape[0] == n and n <= entries
-    fine &= abs(y) <= high and 0.0 <= weight <= heaviest and loss.accepts(y)
+    fine &= abs(y) <= high and 0.0 <= weight <= limits[2] and loss.accepts(y)
     last = -1
     if fine:
         for k in range(n):

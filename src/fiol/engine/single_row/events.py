@@ -10,18 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.algorithms.state import State
 from fiol.compiler.addresses import floats_at, ints_at, load_values
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
-from fiol.components.component import borrowed, flatten
-from fiol.components.simd import choose, lanes, load_lanes
+from fiol.components.component import flatten
+from fiol.components.simd import choose, lanes, larger, load_lanes, smaller
 from fiol.engine.centering import WINDOW
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
 from fiol.engine.round.center_rows import add_to_window, centre_row
-from fiol.engine.round.reading import prediction, score_one_row
+from fiol.engine.round.reading import prediction, score_one_row, weighted_sum
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
-from fiol.features.canonicalize import arrange
+from fiol.features.canonicalize import arrange_entries
 from fiol.features.chunk import LARGEST, SMALLEST
 
 
@@ -63,12 +62,6 @@ class LaneValues(NamedTuple):
     memory: Any  #: a `LaneMemory`
     known: Any  #: a `StackState` for lanes
     buffers: Any  #: a `LaneRoom`
-    plan: Any  #: that of the linear model,
-    intercept_plan: Any
-    state: Any  #: and its state without any weight
-    intercept: Any
-    fresh: Any
-    ticks: Any
     limits: tuple[float, float, float]
     means: Means
 
@@ -76,7 +69,7 @@ class LaneValues(NamedTuple):
 @inlined
 def read_entries(row, n):
     """Sort the entries of a row, add up those of one feature and drop zeros; return their number, -1 if refused."""
-    return arrange(ints_at(row + 8 * n, n), floats_at(row, n), SMALLEST, LARGEST)
+    return arrange_entries(ints_at(row + 8 * n, n), floats_at(row, n), SMALLEST, LARGEST)
 
 
 @inlined
@@ -88,12 +81,12 @@ def room_behind(row, n):
 @inlined
 def centered_row(row, n, entries, means):
     """Return the features and values of a row whose `entries` are read, with the means subtracted."""
-    feature, x = borrowed(ints_at(row + 8 * n, entries)), borrowed(floats_at(row, entries))
+    feature, x = ints_at(row + 8 * n, entries), floats_at(row, entries)
     if means.features.shape[0] == 0:
         return feature, x
     longest = n + means.features.shape[0]
     room = room_behind(row, n) + 8 * (longest + 1)
-    new_x, new_feature = borrowed(floats_at(room, longest)), borrowed(ints_at(room + 8 * longest, longest))
+    new_x, new_feature = floats_at(room, longest), ints_at(room + 8 * longest, longest)
     part, least = 1.0 / means.count[0], means.least
     left = centre_row(feature, x, means.features, means.sums, part, False, least, new_feature, new_x)
     return new_feature[:left], new_x[:left]
@@ -121,7 +114,7 @@ def add_to_first_rows(feature, x, means):
     """Add one of the first rows to the window."""
     before = lines_in_use(means.window)
     lines = add_to_window(feature, x, means.window[:before], means.count[0] + 1.0, means.spare)
-    for j in range(max(before, lines)):
+    for j in range(larger(before, lines)):
         for k in range(means.window.shape[1]):
             means.window[j, k] = means.spare[j, k] if j < lines else 0.0
 
@@ -129,7 +122,7 @@ def add_to_first_rows(feature, x, means):
 @inlined
 def add_to_means(row, n, entries, means):
     """Add a row, as it came, to the means."""
-    feature, x, k = borrowed(ints_at(row + 8 * n, entries)), borrowed(floats_at(row, entries)), 0
+    feature, x, k = ints_at(row + 8 * n, entries), floats_at(row, entries), 0
     if means.count[0] < WINDOW:
         add_to_first_rows(feature, x, means)
     elif means.features.shape[0] == 0:
@@ -145,97 +138,93 @@ def add_to_means(row, n, entries, means):
 @inlined
 def cannot_score(row, n, entries, limit):
     """Return whether a row that is to be scored has a value out of range, or a feature not from 0 to `limit`."""
-    feature = borrowed(ints_at(row + 8 * n, n))
+    feature = ints_at(row + 8 * n, n)
     return entries < 0 or (entries > 0 and (feature[0] < 0 or feature[entries - 1] >= limit))
 
 
 @jit(nogil=False)
 def score_event(block, row, n, limit, predicting):
     """Return the score of a row of features below `limit`, or its prediction."""
-    values, entries = borrowed(load_values(block)), read_entries(row, n)
+    values, entries = load_values(block), read_entries(row, n)
     if cannot_score(row, n, entries, limit):
         return None
     feature, x = centered_row(row, n, entries, values.means)
-    known = values.state, values.intercept, values.fresh, values.ticks
-    z = score_one_row(values.plan, values.intercept_plan, feature, x, *known)
+    state, own = values.state, values.intercept
+    z = score_one_row(values.plan, values.intercept_plan, feature, x, state, own, values.fresh, values.ticks)
     return prediction(values.plan.problem.loss, z) if predicting else z
 
 
 @jit(nogil=False)
 def learn_event(block, row, n, limit, y, weight):
     """Make the round of a row of features below `limit`; return its score before."""
-    values, entries = borrowed(load_values(block)), read_entries(row, n)
+    values, entries = load_values(block), read_entries(row, n)
     if entries < 0 or cannot_add(entries, values.means):
         return None
     feature, x = centered_row(row, n, entries, values.means)
-    sizes = min(limit, values.state.w.shape[0]), values.buffers.shape[1]
-    if not in_order(values.plan.problem.loss, feature, x, y, weight, *sizes, *values.limits):
+    features, entries_fit = smaller(limit, values.state.w.shape[0]), values.buffers.shape[1]
+    if not in_order(values.plan.problem.loss, feature, x, y, weight, features, entries_fit, values.limits):
         return None
-    buffers = row_buffers(values.buffers), row_buffers(values.intercept_buffers)
-    memory = values.state, values.intercept, clock_from(values.ticks), *buffers, 0.0
-    z, clock = learn_row(values.plan, values.intercept_plan, feature, x, y, weight, *memory)
+    state, own, clock = values.state, values.intercept, clock_from(values.ticks)
+    buffers, own_buffers = row_buffers(values.buffers), row_buffers(values.intercept_buffers)
+    z, clock = learn_row(
+        values.plan, values.intercept_plan, feature, x, y, weight, state, own, clock, buffers, own_buffers, 0.0
+    )
     clock_into(values.ticks, clock)
     add_to_means(row, n, entries, values.means)
     return z
 
 
 @inlined_strictly
-def mixed_lanes(zero, known):
-    """The weight of each member in lanes, with the same bits as `fiol.engine.ensemble.stack_state.mixing`."""
-    v = lanes(zero)
+def mixed_lanes(like, known):
+    """Return the weight of each member in lanes, with the bits of `fiol.engine.ensemble.stack_state.mixing`."""
+    v = like
     for j in range(known.v.shape[0]):
-        part = known.share[j] * load_lanes(flatten(known.v), j * len(zero), v)
+        part = known.share[j] * load_lanes(flatten(known.v), j * len(like), like)
         v = v + choose(part != 0.0, part, 0.0)  # which is no product any more, to be fused with a sum
     return v
 
 
 @inlined_strictly
-def gather(values, feature, w, intercept):
-    """Write the weights of a row's features, and the intercept, of the linear model; number the features from 0."""
-    memory, zero = values.memory, values.zero
-    v, size = mixed_lanes(zero, values.known), np.uint64(len(memory.vectors) * len(zero))
+def gather(values, feature, w):
+    """Write the weights of a row's features in the linear model; return the intercept."""
+    memory, v = values.memory, mixed_lanes(lanes(values.zero), values.known)
+    size = np.uint64(len(memory.vectors) * len(values.zero))
     for k in range(feature.shape[0]):
         i = np.uint64(np.uint32(feature[k])) * size
         w[k] = 0.0
         if i < memory.records.shape[0]:
-            w[k] = mixed_weight(memory, zero, i, v)
-        feature[k] = k
-    if intercept.shape[0] > 0:
-        intercept[0] = mixed_sum(load_lanes(memory.intercept, 0, v), v)
+            w[k] = mixed_weight(memory, i, v)
+    return mixed_sum(load_lanes(memory.intercept, 0, v) * memory.has_intercept, v)
 
 
 @jit(nogil=False)
 def score_lane_event(block, row, n, limit, predicting):
     """Return the score of a row of features below `limit` by an ensemble, or its prediction."""
-    values, entries = borrowed(load_values(block)), read_entries(row, n)
+    values, entries = load_values(block), read_entries(row, n)
     if cannot_score(row, n, entries, limit):
         return None
     feature, x = centered_row(row, n, entries, values.means)
-    room, state, own = room_behind(row, n), values.state, values.intercept
-    w = borrowed(floats_at(room, feature.shape[0]))
-    shift = borrowed(floats_at(room + 8 * feature.shape[0], own.w.shape[0]))
-    gather(values, feature, w, shift)
-    known = (
-        State(w, state.last_seen, state.statistics, state.total),
-        State(shift, own.last_seen, own.statistics, own.total),
-    )
-    z = score_one_row(values.plan, values.intercept_plan, feature, x, *known, values.fresh, values.ticks)
+    w = floats_at(room_behind(row, n), feature.shape[0])
+    z = gather(values, feature, w) + weighted_sum(x, w, 0, x.shape[0])
     return prediction(values.loss, z) if predicting else z
 
 
 @jit(nogil=False)
 def learn_lane_event(block, row, n, limit, y, weight):
     """Make the round of a row of features below `limit` by an ensemble; return its score before."""
-    values, entries = borrowed(load_values(block)), read_entries(row, n)
+    values, entries = load_values(block), read_entries(row, n)
     if entries < 0 or cannot_add(entries, values.means):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     memory, loss = values.memory, values.loss
-    known = memory.records.shape[0] // (len(memory.vectors) * len(values.zero))
-    sizes = min(limit, known), memory.parts.shape[0] // 2
-    if not in_order(loss, feature, x, y, weight, *sizes, *values.limits):
+    features = smaller(limit, memory.records.shape[0] // (len(memory.vectors) * len(values.zero)))
+    entries_fit = memory.parts.shape[0] // 2
+    if not in_order(loss, feature, x, y, weight, features, entries_fit, values.limits):
         return None
-    parts = values.stack, loss, values.zero, values.four, values.digits, values.members
-    z = ensemble_round(*parts, feature, x, y, weight, None, 0, memory, values.known, values.buffers)
+    like, quad, digits = lanes(values.zero), lanes(values.four), lanes(values.digits)
+    stack, members, known = values.stack, values.members, values.known
+    z = ensemble_round(
+        stack, loss, like, quad, digits, members, feature, x, y, weight, None, 0, memory, known, values.buffers
+    )
     add_to_means(row, n, entries, values.means)
     return z

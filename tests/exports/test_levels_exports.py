@@ -1,0 +1,86 @@
+"""Exported models with curves and pairs give the scores of `Learner.scores`."""
+
+import sqlite3
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+import scipy.sparse
+from tests.interpreted import interpret
+from tests.test_levels import as_dicts, numbers, table
+
+import fiol
+from fiol.exports.linear import NoExportError
+
+ODD = 'so "called" \' name = ^*: %'
+TOLERANCE = 1e-12
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret(monkeypatch)
+
+
+def columns(scores):
+    """Return scores, a number or a dict per row, as a matrix."""
+    return np.array([list(s.values()) if isinstance(s, dict) else [s] for s in scores])
+
+
+@pytest.mark.parametrize("features", ["additive", "pairwise"])
+@pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Logistic(), fiol.Softmax()], ids=str)
+def test_exports_of_a_table_have_the_scores_of_the_model(loss, features):
+    frame, y = table(500)
+    frame[ODD] = np.random.default_rng(5).choice(['x"', "y=1*", "it's"], 500)
+    targets = {
+        "Squared": y,
+        "Logistic": np.sign(y - 0.5),
+        "Softmax": np.where(y > 0.8, "high", np.where(y < -0.5, "low", "middle")).astype(object),
+    }[type(loss).__name__]
+    learner = fiol.Learner(loss=loss, features=features, compiled=True)
+    learner.learn(frame[:300], targets[:300])
+    rows = frame[300:]
+    scores = learner.scores(rows).reshape(len(rows), -1)
+    module = {}
+    exec(learner.to_python(), module)
+    assert np.abs(columns(map(module["score"], as_dicts(rows))) - scores).max() < TOLERANCE
+    database = sqlite3.connect(":memory:")
+    rows.to_sql("data", database, index=False)
+    found = np.array(database.execute(learner.to_sql(dialect="sqlite")).fetchall(), float)
+    assert np.abs(found - scores).max() < TOLERANCE
+    pipeline = learner.to_sklearn()
+    score = (
+        pipeline.predict if learner.classes is None and isinstance(loss, fiol.Squared) else pipeline.decision_function
+    )
+    assert np.abs(np.asarray(score(rows)).reshape(scores.shape) - scores).max() < TOLERANCE
+    chunk = learner.core.read_rows(rows)
+    shape = len(rows), learner.core.space.features
+    matrix = scipy.sparse.csr_matrix((chunk.data, chunk.indices, chunk.indptr), shape).toarray()
+    session = onnxruntime.InferenceSession(learner.to_onnx().SerializeToString())
+    assert np.abs(session.run(["score"], {"X": matrix})[0] - scores).max() < TOLERANCE
+
+
+def test_exports_of_an_array_have_the_scores_of_the_model():
+    X, y = numbers(400)
+    learner = fiol.Learner(loss=fiol.Squared(), features="auto")
+    learner.learn(X, y)
+    scores, module = learner.scores(X), {}
+    exec(learner.to_python(), module)
+    assert np.abs(columns(module["score"](list(x)) for x in X)[:, 0] - scores).max() < TOLERANCE
+    assert np.abs(learner.to_sklearn().predict(X) - scores).max() < TOLERANCE
+    database = sqlite3.connect(":memory:")
+    pd.DataFrame(X, columns=[f"f{k}" for k in range(X.shape[1])]).to_sql("data", database, index=False)
+    assert np.abs(np.array(database.execute(learner.to_sql()).fetchall())[:, 0] - scores).max() < TOLERANCE
+
+
+def test_json_has_all_weights_and_continues_to_the_same_bits(tmp_path):
+    frame, y = table(400)
+    learner = fiol.Learner(loss=fiol.Squared(), features="auto")
+    learner.learn(frame[:300], y[:300])
+    path = tmp_path / "model.json"
+    path.write_text(learner.to_json(), encoding="utf-8")
+    again = fiol.load_json(path)
+    assert np.array_equal(again.learn(frame[300:], y[300:]), learner.learn(frame[300:], y[300:]))
+    assert np.array_equal(again.weights, learner.weights)
+    with pytest.raises(NoExportError, match="without its state"):
+        learner.to_json(state=False)

@@ -1,0 +1,220 @@
+"""README and documentation name only what exists: names, commands, options, targets, files and links."""
+
+import importlib
+import re
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.cli import main
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+#: All text for readers. The changelog names what was removed.
+PAGES = [
+    *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(DOCS.rglob("*.md")),
+]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+URLS = dict(re.findall(r'^(\w+) = "(https://.+)"$', PROJECT, re.MULTILINE))
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=name_of)
+
+
+def code_in(text):
+    """Yield inline code, and the lines of blocks of code."""
+    for block in re.findall(r"^```[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        yield from block.splitlines()
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    yield from (line.strip() for line in text.splitlines() if line.startswith("    "))
+    yield from re.findall(r"`([^`]+)`", text)
+
+
+def resolve(name):
+    """Import a dotted name; AttributeError or ImportError if there is none."""
+    parts = name.split(".")
+    found = importlib.import_module(parts[0])
+    for k, part in enumerate(parts[1:], 1):
+        if not hasattr(found, part):
+            importlib.import_module(".".join(parts[: k + 1]))
+        found = getattr(found, part)
+    return found
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@each_page
+def test_dotted_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for name in sorted(set(re.findall(r"(?<![\w./:-])(fiol(?:\.[A-Za-z_]\w*)+)", text))):
+        if name.startswith(("fiol.spark", "fiol.integrations.spark", "fiol.readthedocs")):
+            continue
+        resolve(name)
+
+
+def test_reference_lists_all_public_names():
+    text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    of_package = text[: text.index("## Modules")]
+    listed = re.findall(r"^   (\w+)$", of_package, re.MULTILINE)
+    assert sorted(listed) == sorted(set(fiol.__all__) - {"checks"})
+    for module, names in re.findall(r"currentmodule:: (fiol\.\w+)\n(.*?)```", text, re.DOTALL):
+        for name in re.findall(r"^   (\w+)$", names, re.MULTILINE):
+            assert hasattr(importlib.import_module(module), name), (module, name)
+
+
+@each_page
+def test_named_files_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:src|tests|examples|benchmarks|docs)/[\w./-]*\w)`", text):
+        assert (ROOT / path).exists(), path
+    for module in re.findall(r"python -m ((?:benchmarks|tests)[\w.]*)", text):
+        assert (ROOT / (module.replace(".", "/") + ".py")).exists() or (ROOT / module.replace(".", "/")).is_dir(), (
+            module
+        )
+    for path in re.findall(r"python ((?:tests|examples|benchmarks)/[\w/]+\.py)", text):
+        assert (ROOT / path).exists(), path
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def fiol_commands(text):
+    """Return the words of all command lines of `fiol` in code."""
+    found = []
+    for code in code_in(text):
+        line = re.sub(r"^\$ |\s+#.*$", "", code.strip()).rstrip("\\")
+        for part in re.split(r"\s*(?:\||&&|;)\s*", line):
+            words = part.split()
+            if words[:1] == ["fiol"] and len(words) > 1 and re.fullmatch(r"[a-z]+", words[1]):
+                found.append(words[1:])
+    return found
+
+
+@each_page
+def test_commands_and_options_exist(page):
+    for name, *words in fiol_commands(page.read_text(encoding="utf-8")):
+        command = main.get_command(click.Context(main), name)
+        assert command is not None, f"fiol {name}"
+        if isinstance(command, click.Group) and words:
+            subcommands = words[0].split("|")
+            commands = [command.get_command(click.Context(command), one) for one in subcommands]
+            assert None not in commands, f"fiol {name} {words[0]}"
+            command, words = commands[0], words[1:]
+        if name == "vw":
+            words = words[: words.index("--")] if "--" in words else words
+        options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        options |= {"-h", "--help"}
+        for word in words:
+            if re.match(r"--?[a-z]", word):
+                assert word.partition("=")[0] in options, f"fiol {name} {word}"
+
+
+@each_page
+def test_make_targets_exist(page):
+    for code in code_in(page.read_text(encoding="utf-8")):
+        if code.startswith("make "):
+            for target in re.findall(r"\s([a-z][a-z-]*)(?=\s|$)", code.partition("#")[0]):
+                assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), target
+
+
+# --- links ----------------------------------------------------------------------------------------
+
+
+def links_in(text):
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'(?:src|srcset)="([^"]+)"', text)
+
+
+@each_page
+def test_relative_links_lead_to_files(page):
+    for link in links_in(page.read_text(encoding="utf-8")):
+        path = link.partition("#")[0]
+        if path and "://" not in path:
+            assert (page.parent / path).exists(), link
+
+
+def test_readme_links_are_absolute_and_lead_to_files():
+    links = links_in(README)
+    assert links
+    raw = URLS["Repository"].replace("github.com", "raw.githubusercontent.com")
+    for link in links:
+        assert link.startswith("https://"), link
+        if link.startswith(URLS["Repository"] + "/blob/main/"):
+            assert (ROOT / link.removeprefix(URLS["Repository"] + "/blob/main/")).exists(), link
+        elif link.startswith(raw):
+            assert (ROOT / link.removeprefix(raw + "/main/")).exists(), link
+        elif link.startswith(URLS["Documentation"]):
+            page = link.removeprefix(URLS["Documentation"] + "/en/stable/").replace(".html", ".md") or "index.md"
+            assert (DOCS / page).exists(), link
+        else:
+            assert link.startswith("https://arxiv.org/"), link
+
+
+# --- README ---------------------------------------------------------------------------------------
+
+
+def test_readme_commands_run(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    interpret_all(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    kinds = re.findall(r"^```(\w+)", README, re.MULTILINE)
+    assert set(kinds) == {"python", "console"}  # blocks of Python are doctests
+    lines = "\n".join(re.findall(r"^```console\n(.*?)^```", README, re.MULTILINE | re.DOTALL)).splitlines()
+    commands = [line.split() for line in lines if line.strip()]
+    extras = re.search(r"^all = \[", PROJECT, re.MULTILINE)
+    assert commands[0] == ["pip", "install", '"fiol[all]"']
+    assert extras is not None
+    assert [words[:2] for words in commands[1:]] == [
+        ["fiol", name] for name in ("demo", "train", "evaluate", "predict")
+    ]
+    commands[1] += ["--rows", "400"]
+    for words in commands[1:]:
+        done = CliRunner().invoke(main, words[1:])
+        assert done.exit_code == 0, done.output
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == 1 + 80
+    assert "Evaluated on 80 rows" in (tmp_path / "tickets.html").read_text()
+
+
+def test_readme_is_short():
+    assert len(README.splitlines()) <= 120
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+#: Numbers that were measured once, on some machine.
+MEASURED = re.compile(
+    r"\d[\d.,]*\s?(?:µs|us|microseconds|milliseconds|ms|rows/s|MB/s|rows a second|rows per second|GB|MB of memory)\b"
+)
+#: Commands that measure.
+COMMAND = re.compile(
+    r"`[^`]*(?:make |python -m |python tests/|python examples/|fiol |pytest )[^`]*`|^```", re.MULTILINE
+)
+
+
+def sections(text):
+    """Yield the parts of a page between headings."""
+    yield from re.split(r"^#+ ", text, flags=re.MULTILINE)
+
+
+@each_page
+def test_measured_numbers_stand_beside_the_command_that_gives_them(page):
+    for section in sections(page.read_text(encoding="utf-8")):
+        prose = re.sub(r"^```.*?^```", "", section, flags=re.MULTILINE | re.DOTALL)
+        found = MEASURED.search(re.sub(r"`[^`]+`", "", prose))
+        assert found is None or COMMAND.search(section), f"{section.splitlines()[0]}: {found[0]}"
+
+
+def test_benchmark_page_is_short():
+    assert len((DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8").split()) <= 1500

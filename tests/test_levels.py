@@ -1,0 +1,420 @@
+"""Models with curves and pairs: their features, the same bits by every way in, merges, losses on made-up tables."""
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.interpreted import interpret
+from tests.oracles.table_basis import expanded
+
+import fiol
+from fiol.components.table_basis import TableBasis
+from fiol.learner.effects import effects_of
+
+ROWS = 600
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret(monkeypatch)
+
+
+def new(loss=None, features="auto", **options):
+    return fiol.Learner(loss=fiol.Squared() if loss is None else loss, features=features, **options)
+
+
+def numbers(n=ROWS, seed=0):
+    """Return a table of numbers with a constant column, and targets with a curve and a product."""
+    draw = np.random.default_rng(seed)
+    X = draw.normal(size=(n, 5))
+    X[:, 2] = np.round(2.0 * X[:, 2])
+    X[:, 3] = X[:, 3] > 0.5
+    X[:, 4] = 7.0
+    return X, np.sin(3.0 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * draw.normal(size=n)
+
+
+def table(n=ROWS, seed=0, cities="ABCD"):
+    """Return a frame with numbers, categories, dates and missing values, and targets."""
+    draw = np.random.default_rng(seed)
+    frame = pd.DataFrame({"a": draw.normal(size=n), "k": draw.integers(0, 5, n), "city": draw.choice(list(cities), n)})
+    frame["day"] = pd.date_range("2024-01-01", periods=n, freq="5h").astype(str)
+    frame.loc[draw.random(n) < 0.1, "a"] = np.nan
+    frame.loc[draw.random(n) < 0.05, "city"] = None
+    effect = frame["city"].map({c: k for k, c in enumerate("ABCDEFG")}).fillna(-1)
+    y = np.sin(3.0 * frame["a"].fillna(1.0)) + 0.3 * frame["k"] * effect + 0.1 * draw.normal(size=n)
+    return frame, y.to_numpy()
+
+
+def as_dicts(frame):
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+# --- features ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("features", ["additive", "pairwise"])
+def test_scores_are_linear_in_hats_and_cells_of_plain_loops(features):
+    X, y = numbers()
+    learner = new(features=features)
+    learner.learn(X, y)
+    made = expanded(X, 200)[:, : learner.n_features]
+    assert np.abs(made @ learner.weights + learner.intercept - learner.scores(X)).max() < 1e-12
+    assert len(learner.names) == len(set(learner.names)) == learner.n_features == len(learner.weights)
+
+
+def test_values_beyond_the_knots_continue_linearly():
+    X, y = numbers()
+    learner = new(features="additive")
+    learner.learn(X, y)
+    far = np.tile(X[:1], (3, 1))
+    far[:, 0] = 1e3, 2e3, 3e3
+    first, second, third = learner.scores(far)
+    assert third - second == pytest.approx(second - first, rel=1e-9)
+    assert second - first == pytest.approx(1e3 * learner.weights[0], rel=1e-9)
+
+
+def test_names_of_hats_and_cells_have_column_and_value():
+    frame, y = table()
+    learner = new()
+    learner.learn(frame, y)
+    names = learner.names
+    assert {"a", "a is missing", "city=A", "day.hour=0", "k~3.0", "k=3 & city=A", "a is missing & city=B"} <= {
+        *names,
+        *(" & ".join(reversed(str(name).split(" & "))) for name in names),
+    }
+
+
+# --- the same bits ----------------------------------------------------------------------------
+
+
+def test_chunks_and_single_rows_give_the_same_bits():
+    X, y = numbers()
+    whole, chunks, single = new(), new(), new()
+    scores = whole.learn(X, y)
+    assert np.array_equal(
+        np.concatenate([chunks.learn(X[i : i + 37], y[i : i + 37]) for i in range(0, ROWS, 37)]), scores
+    )
+    assert [single.learn_one(np.flatnonzero(x), x[x != 0.0], t) for x, t in zip(X, y, strict=True)] == scores.tolist()
+    assert np.array_equal(whole.weights, chunks.weights)
+    assert np.array_equal(whole.weights, single.weights)
+    assert whole.score_one(np.flatnonzero(X[3]), X[3][X[3] != 0.0]) == whole.scores(X[3:4])[0]
+
+
+@pytest.mark.parametrize("cut", [100, 200, 450])
+def test_saved_and_copied_models_continue_to_the_same_bits(tmp_path, cut):
+    frame, y = table()
+    whole, part = new(), new(table_encoding=fiol.TableEncoding.infer(frame))
+    whole.learn(frame, y)
+    part.learn(frame[:cut], y[:cut])
+    part.save(tmp_path / "model.fiol")
+    later = pickle.loads(pickle.dumps(fiol.Learner.load(tmp_path / "model.fiol").copy()))
+    before = later.snapshot()
+    scores = before.scores(frame)
+    later.learn(frame[cut:], y[cut:])
+    assert np.array_equal(later.weights, whole.weights)
+    assert np.array_equal(before.scores(frame), scores)
+
+
+def test_frames_dicts_and_files_give_the_same_model(tmp_path):
+    frame, y = table()
+    learner = new()
+    learner.learn(frame, y)
+    rows = as_dicts(frame)
+    dicts, named = (new(table_encoding=learner.table_encoding) for _ in range(2))
+    dicts.learn(rows, y)
+    for row, target in zip(rows, y, strict=True):
+        named.learn_named(row, target)
+    data = frame.assign(y=y)
+    data.to_csv(tmp_path / "rows.csv", index=False)
+    data.to_parquet(tmp_path / "rows.parquet")
+    lines = [json.dumps({**row, "y": target}) for row, target in zip(rows, y, strict=True)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines))
+    files = [tmp_path / f"rows.{kind}" for kind in ("csv", "parquet", "jsonl")]
+    trained = [fiol.train(source, target="y", features="auto") for source in (data, *map(str, files))]
+    for model in (dicts, named, *trained):
+        assert model.names == learner.names
+        assert np.array_equal(model.weights, learner.weights)
+        assert np.array_equal(model.scores(frame), learner.scores(frame))
+    assert named.score_named(rows[5]) == learner.scores(frame)[5]
+
+
+def test_rows_learned_in_an_order_give_the_bits_of_these_rows():
+    X, y = numbers()
+    order = np.random.default_rng(1).permutation(ROWS)
+    chunk = fiol.to_chunk(X)
+    shuffled, plain = new(), new()
+    shuffled.learn_chunk(chunk, y, order=order)
+    plain.learn(X[order], y[order])
+    assert np.array_equal(shuffled.weights, plain.weights)
+
+
+def test_interpreter_and_compiled_code_agree(monkeypatch):
+    from tests.interpreted import interpret_ensembles
+
+    X, y = numbers(260)
+    compiled = new()
+    compiled.learn(X, y)
+    interpret_ensembles(monkeypatch)
+    interpreted = new(compiled=False)
+    interpreted.learn(X, y)
+    assert np.abs(interpreted.scores(X) - compiled.scores(X)).max() < 1e-9
+
+
+def test_float32_is_close_to_float64():
+    X, y = numbers(300)
+    single, double = new(dtype="float32"), new()
+    single.learn(X, y)
+    double.learn(X, y)
+    assert np.abs(single.scores(X) - double.scores(X)).max() < 1e-4
+
+
+def test_overflow_in_float32_leaves_the_model_as_it_was():
+    X, y = numbers(300)
+    learner = new(dtype="float32")
+    learner.learn(X, y)
+    before = learner.scores(X)
+    with pytest.raises(OverflowError):
+        learner.learn(1e29 * X[:5], 1e30 * y[:5])
+    assert np.array_equal(learner.scores(X), before)
+    assert learner.rounds == 300
+
+
+# --- several models ---------------------------------------------------------------------------
+
+
+def test_merge_does_not_depend_on_order_and_unites_categories():
+    frame, y = table(300)
+    base = new()
+    base.learn(frame, y)
+    parts = [base.copy(), base.copy()]
+    for part, seed, cities in zip(parts, (1, 2), ("ABE", "DFG"), strict=True):
+        part.learn(*table(400, seed, cities))
+    test, target = table(300, 3, "ABCDEFG")
+    merged, other = fiol.Learner.merge(parts, base=base), fiol.Learner.merge(parts[::-1], base=base)
+    assert np.abs(merged.scores(test) - other.scores(test)).max() < 1e-9
+    errors = [np.mean((model.predict(test) - target) ** 2) for model in (merged, base)]
+    assert errors[0] < errors[1]
+    assert np.abs(fiol.Learner.merge([parts[0], parts[0]]).scores(test) - parts[0].scores(test)).max() < 1e-9
+
+
+def test_merge_before_knots_are_known_joins_the_first_rows():
+    frame, y = table(240)
+    halves = [new(table_encoding=fiol.TableEncoding.infer(frame)) for _ in range(2)]
+    for half, rows in zip(halves, (slice(0, 120), slice(120, 240)), strict=True):
+        half.learn(frame[rows], y[rows])
+    merged = fiol.Learner.merge(halves)
+    assert all(half.core.levels.basis is None for half in halves)
+    assert merged.core.levels.basis is not None
+    merged.learn(frame, y)
+
+
+def test_merge_refuses_other_columns():
+    learners = [new(), new()]
+    for learner, columns in zip(learners, (slice(0, 4), slice(1, 5)), strict=True):
+        X, y = numbers(250)
+        learner.learn(X[:, columns], y)
+    with pytest.raises(ValueError, match=r"learners\[1\] has other columns"):
+        fiol.Learner.merge(learners)
+
+
+def test_parallel_learning_is_close_to_one_stream():
+    X, y = numbers(6000)
+    single, parallel = new(), new()
+    single.learn(X, y)
+    parallel.learn_parallel(X, y, parts=3)
+    errors = [np.mean((model.predict(X) - y) ** 2) for model in (single, parallel)]
+    assert errors[1] < 1.1 * errors[0]
+
+
+def test_one_vs_rest_and_softmax_learn_pairs():
+    frame, y = table(900)
+    labels = np.where(y > 0.8, "high", np.where(y < -0.5, "low", "middle")).astype(object)
+    for kind, loss in ((fiol.OneVsRest, fiol.Logistic()), (fiol.Learner, fiol.Softmax())):
+        rich, plain = (kind(fiol.Stacked(loss, basis=basis)) for basis in (TableBasis(), None))
+        for model in (rich, plain):
+            model.learn(frame, labels)
+        best = [np.array(model.classes)[model.scores(frame).argmax(axis=1)] for model in (rich, plain)]
+        rich_accuracy, plain_accuracy = (np.mean(found == labels) for found in best)
+        assert rich_accuracy > plain_accuracy + 0.05
+        assert rich.weights.shape == (3, rich.n_features)
+        assert len(rich.names) == rich.n_features
+
+
+# --- what is learned --------------------------------------------------------------------------
+
+
+def test_curves_and_pairs_lower_the_loss_where_they_are_there():
+    X, y = numbers(4000)
+    losses = {
+        features: np.mean((new(features=features).learn(X, y) - y)[2000:] ** 2)
+        for features in ("linear", "additive", "auto")
+    }
+    assert losses["additive"] < 0.95 * losses["linear"]
+    assert losses["auto"] < 0.4 * losses["additive"]
+
+
+def test_auto_costs_little_where_the_linear_model_is_right():
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(3000, 6))
+    y = X @ draw.normal(size=6) + draw.normal(size=3000)
+    linear, auto = (np.mean((new(features=features).learn(X, y) - y) ** 2) for features in ("linear", "auto"))
+    assert auto < 1.02 * linear
+
+
+def test_effects_show_the_curve_and_the_pair():
+    X, y = numbers(6000)
+    learner = new()
+    learner.learn(X, y)
+    columns, pairs = effects_of(learner.core)
+    curve = next(effect for effect in columns if effect.name == "0")
+    inside = np.abs(curve.points) < 1.5
+    assert np.abs(curve.values[0] - np.sin(3.0 * curve.points))[inside].max() < 0.4
+    assert pairs[0].name == "1 & 2"
+    assert next(iter(learner.importances(3, by="column"))) == "1 & 2"
+    assert learner.importances(1).keys() <= set(learner.names)
+
+
+# --- odd tables -------------------------------------------------------------------------------
+
+
+def test_constant_and_missing_columns_make_no_features():
+    frame = pd.DataFrame({"one": np.ones(300), "none": [None] * 300, "x": np.arange(300.0) ** 2})
+    learner = new(table_encoding={"none": "number"})
+    learner.learn(frame, np.arange(300.0))
+    assert not any(str(name).startswith(("one~", "none~", "one=", "none=")) for name in learner.names)
+
+
+def test_one_row_and_rows_before_the_knots_give_the_linear_model():
+    X, y = numbers(150)
+    auto, linear = new(), new(features="linear")
+    assert np.abs(auto.learn(X[:1], y[:1]) - linear.learn(X[:1], y[:1])).max() == 0.0
+    auto.learn(X[1:], y[1:])
+    assert auto.n_features == 5
+    assert auto.core.levels.basis is None
+
+
+def test_many_columns_have_no_pairs_and_a_warning():
+    X = np.random.default_rng(0).normal(size=(30, 1200))
+    learner = new(features=TableBasis(rows=20))
+    with pytest.warns(UserWarning, match="1,200 columns"):
+        learner.learn(X, X[:, 0])
+    assert learner.n_features == 1200
+
+
+def test_bad_rows_leave_the_model_as_it_was():
+    frame, y = table(300)
+    learner = new()
+    learner.learn(frame, y)
+    before = learner.weights
+    for value in ("many", np.inf):
+        wrong = frame[:5].astype({"a": object}).copy()
+        wrong.loc[2, "a"] = value
+        with pytest.raises((TypeError, ValueError)):
+            learner.learn(wrong, y[:5])
+    assert np.array_equal(learner.weights, before)
+
+
+def test_new_categories_beyond_the_bins_share_one():
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"city": draw.choice(["A", "B"], 300), "x": draw.normal(size=300)})
+    learner = new()
+    learner.learn(frame, frame["x"])
+    later = pd.DataFrame({"city": [f"C{k}" for k in range(300)], "x": draw.normal(size=300)})
+    learner.learn(later, later["x"])
+    basis = learner.core.levels.basis
+    assert basis.codes.max() == basis.bins[basis.numeric == 0].max() - 1
+    assert np.isfinite(learner.scores(later)).all()
+
+
+@pytest.mark.parametrize("option", [{"bits": 10}, {"max_features": 50}])
+def test_hashed_and_dropped_features_have_no_curves(option):
+    with pytest.raises(TypeError, match="excludes curves and pairs"):
+        new(**option)
+
+
+def test_features_must_be_known_and_need_an_ensemble():
+    with pytest.raises(ValueError, match="features must be one of linear, additive, pairwise, auto"):
+        new(features="cubic")
+    with pytest.raises(TypeError, match="needs an ensemble"):
+        fiol.Learner(fiol.FIOL(fiol.Squared()), features="auto")
+
+
+# --- estimators and River ---------------------------------------------------------------------
+
+
+def test_estimators_fit_curves_and_pairs(tmp_path):
+    frame, y = table(900)
+    rich, plain = (fiol.FIOLRegressor(features=f, random_state=0).fit(frame, y) for f in ("auto", "linear"))
+    assert rich.score(frame, y) > plain.score(frame, y) + 0.2
+    assert len(rich.coef_) == len(rich.coef_names_) > len(plain.coef_)
+    rich.save(tmp_path / "model.fiol")
+    assert np.array_equal(fiol.load(tmp_path / "model.fiol").predict(frame), rich.predict(frame))
+    X = frame[["k"]].assign(z=np.random.default_rng(0).normal(size=900))
+    named = fiol.FIOLRegressor(features="additive", random_state=0).fit(X, X["z"] ** 2)
+    assert "z" in named.importances(by="column")
+    assert any(name.startswith("z~") for name in named.coef_names_)
+
+
+def test_river_models_learn_curves_and_pairs():
+    river = pytest.importorskip("fiol.river")
+    frame, y = table(500)
+    rows = as_dicts(frame.drop(columns="day").fillna({"a": 0.0, "city": "?"}))
+    single, many = river.FIOLRegressor(features="auto"), river.FIOLRegressor(features="auto")
+    for row, target in zip(rows, y, strict=True):
+        single.learn_one(row, target)
+    many.learn_many(pd.DataFrame(rows), pd.Series(y))
+    assert single.weights == many.weights
+    assert any(" & " in str(name) for name in single.weights)
+    assert single.predict_one(rows[0]) == many.predict_many(pd.DataFrame(rows[:1]))[0]
+
+
+# --- columns that move ------------------------------------------------------------------------
+
+
+def moving(n=3000):
+    """Return a table whose first column rises for ever and whose second one is constant at first."""
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(n, 3))
+    X[:, 0] += np.arange(n) / 300.0
+    X[: n // 3, 1] = 5.0
+    return X, np.sin(2.0 * X[:, 0]) + np.abs(X[:, 1] - 1.0) + 0.1 * draw.normal(size=n)
+
+
+def test_knots_are_added_for_columns_that_move_in_any_chunks():
+    X, y = moving()
+    whole, chunks = new(), new()
+    scores = whole.learn(X, y)
+    assert np.array_equal(
+        np.concatenate([chunks.learn(X[i : i + 41], y[i : i + 41]) for i in range(0, 3000, 41)]), scores
+    )
+    assert np.array_equal(chunks.weights, whole.weights)
+    knots = [curve.points for curve in sorted(effects_of(whole.core).columns, key=lambda one: one.name)]
+    assert knots[0][-1] > X[200:2000, 0].max() - 1.0
+    assert len(knots[1]) > 10
+    assert np.mean((scores - y)[2500:] ** 2) < 0.8 * np.mean((new(features="linear").learn(X, y) - y)[2500:] ** 2)
+
+
+@pytest.mark.parametrize("cut", [350, 1000])
+def test_models_saved_between_two_looks_continue_to_the_same_bits(tmp_path, cut):
+    X, y = moving(1500)
+    whole, part = new(), new()
+    whole.learn(X, y)
+    part.learn(X[:cut], y[:cut])
+    part.save(tmp_path / "model.fiol")
+    later = fiol.Learner.load(tmp_path / "model.fiol")
+    later.learn(X[cut:], y[cut:])
+    assert np.array_equal(later.weights, whole.weights)
+
+
+def test_new_knots_leave_scores_as_they_are():
+    X, y = moving(1200)
+    X[200:, 0] += 2.0
+    learner = new()
+    learner.learn(X[:400], y[:400])
+    assert learner.rounds == learner.core.levels.basis.check[0]
+    before, count = learner.scores(X), learner.n_features
+    learner.core.levels.look_again()
+    assert learner.n_features > count
+    assert np.abs(learner.scores(X) - before).max() < 1e-9
