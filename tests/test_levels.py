@@ -210,11 +210,12 @@ def test_merge_before_knots_are_known_joins_the_first_rows():
     merged.learn(frame, y)
 
 
-def test_merge_refuses_other_knots():
+def test_merge_refuses_other_columns():
     learners = [new(), new()]
-    for seed, learner in enumerate(learners):
-        learner.learn(*numbers(250, seed))
-    with pytest.raises(ValueError, match=r"learners\[1\] has other knots"):
+    for learner, columns in zip(learners, (slice(0, 4), slice(1, 5)), strict=True):
+        X, y = numbers(250)
+        learner.learn(X[:, columns], y)
+    with pytest.raises(ValueError, match=r"learners\[1\] has other columns"):
         fiol.Learner.merge(learners)
 
 
@@ -367,3 +368,53 @@ def test_river_models_learn_curves_and_pairs():
     assert single.weights == many.weights
     assert any(" & " in str(name) for name in single.weights)
     assert single.predict_one(rows[0]) == many.predict_many(pd.DataFrame(rows[:1]))[0]
+
+
+# --- columns that move ------------------------------------------------------------------------
+
+
+def moving(n=3000):
+    """Return a table whose first column rises for ever and whose second one is constant at first."""
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(n, 3))
+    X[:, 0] += np.arange(n) / 300.0
+    X[: n // 3, 1] = 5.0
+    return X, np.sin(2.0 * X[:, 0]) + np.abs(X[:, 1] - 1.0) + 0.1 * draw.normal(size=n)
+
+
+def test_knots_are_added_for_columns_that_move_in_any_chunks():
+    X, y = moving()
+    whole, chunks = new(), new()
+    scores = whole.learn(X, y)
+    assert np.array_equal(
+        np.concatenate([chunks.learn(X[i : i + 41], y[i : i + 41]) for i in range(0, 3000, 41)]), scores
+    )
+    assert np.array_equal(chunks.weights, whole.weights)
+    knots = [curve.points for curve in sorted(effects_of(whole.core).columns, key=lambda one: one.name)]
+    assert knots[0][-1] > X[200:2000, 0].max() - 1.0
+    assert len(knots[1]) > 10
+    assert np.mean((scores - y)[2500:] ** 2) < 0.8 * np.mean((new(features="linear").learn(X, y) - y)[2500:] ** 2)
+
+
+@pytest.mark.parametrize("cut", [350, 1000])
+def test_models_saved_between_two_looks_continue_to_the_same_bits(tmp_path, cut):
+    X, y = moving(1500)
+    whole, part = new(), new()
+    whole.learn(X, y)
+    part.learn(X[:cut], y[:cut])
+    part.save(tmp_path / "model.fiol")
+    later = fiol.Learner.load(tmp_path / "model.fiol")
+    later.learn(X[cut:], y[cut:])
+    assert np.array_equal(later.weights, whole.weights)
+
+
+def test_new_knots_leave_scores_as_they_are():
+    X, y = moving(1200)
+    X[200:, 0] += 2.0
+    learner = new()
+    learner.learn(X[:400], y[:400])
+    assert learner.rounds == learner.core.levels.basis.check[0]
+    before, count = learner.scores(X), learner.n_features
+    learner.core.levels.look_again()
+    assert learner.n_features > count
+    assert np.abs(learner.scores(X) - before).max() < 1e-9

@@ -68,7 +68,7 @@ def brief_part(part: Any) -> str:
 def brief_member(update: Any) -> str:
     """Return one member of an ensemble as text, without the loss, which all share; or one level, an ensemble."""
     if hasattr(update, "members"):
-        return str(update.brief())
+        return "columns as they are" if update.basis is None else f"with{update.brief().partition(',')[2]}"
     fields = [field for field in dataclasses.fields(update) if field.name != "loss"]
     own = [getattr(update, field.name) for field in fields if getattr(update, field.name) != field.default]
     return ", ".join(map(brief_part, own)) or brief_part(update.step_size)

@@ -22,7 +22,8 @@ from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.interrupts import paced
 from fiol.engine.single_row.fast_path import NO_FAST_PATH
 from fiol.engine.update_engine import UpdateEngine
-from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis
+from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis, next_check
+from fiol.features.basis_extension import FRESH, Extension, SlotKnots, extended_basis, new_numbers, with_knots
 from fiol.features.chunk import Chunk, canonical, spot
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
 
@@ -43,7 +44,7 @@ class LevelsStorage(NamedTuple):
     levels: tuple[EnsembleEngine, ...]  #: the first alone until the basis is found
     stack: NewtonStackEngine
     basis: ColumnBasis | None
-    first_rows: Chunk  #: rows so far, until the basis is found
+    first_rows: Chunk  #: rows so far, until the basis is found; later the rows before columns are looked at again
     centering: None = None
 
 
@@ -131,15 +132,47 @@ class LevelsEngine(Engine):
             start = min(chunk.rows, int(self.options.rows) - self.storage.first_rows.rows)
             some = slice(0, start)
             scores[some] = self.learn_first(chunk.row_block(0, start), y[some], sample_weights[some])
-        rest = chunk.row_block(start, chunk.rows)
-        for begin, end in self.pieces(rest):
-            some = slice(start + begin, start + end)
-            scores[some] = self.learn_piece(rest.row_block(begin, end), y[some], sample_weights[some])
+        while start < chunk.rows:
+            rows = self.rows_until_look()
+            rest = chunk.row_block(start, start + rows)
+            for begin, end in paced(rest, IN_ORDER, self.row_cost):
+                some = slice(start + begin, start + end)
+                scores[some] = self.learn_piece(rest.row_block(begin, end), y[some], sample_weights[some])
+            start += rest.rows
         return scores
 
-    def pieces(self, chunk: Chunk) -> Iterator[tuple[int, int]]:
-        """Yield where pieces of the rows start and stop."""
-        return paced(chunk, IN_ORDER, self.row_cost)
+    def rows_until_look(self) -> int:
+        """Return how many rows can be learned from before rows are kept, or columns are looked at; look at them now."""
+        assert self.basis is not None
+        if self.rounds >= self.basis.check[0]:
+            self.look_again()
+        left = int(self.basis.check[0]) - self.rounds
+        return left if left <= self.options.rows else left - int(self.options.rows)
+
+    def look_again(self) -> None:
+        """Add knots for columns that have moved, or are no longer constant."""
+        basis, rows = self.basis, self.storage.first_rows
+        assert basis is not None
+        features = len(basis.codes)
+        roles = self.roles_for(features).first(features)
+        found = extended_basis(self.options, basis, rows, roles) if rows.rows else None
+        levels = self.levels if found is None else self.extended_levels(found)
+        check = np.array([next_check(self.rounds, self.options)], np.int64)
+        new = (basis if found is None else found.basis)._replace(check=check)
+        self.set_storage(LevelsStorage(levels, self.stack, new, NO_FIRST_ROWS))
+
+    def extended_levels(self, found: Extension) -> tuple[EnsembleEngine, ...]:
+        """Return copies of the levels with the features of an extended basis."""
+        basis, levels = self.basis, [self.levels[0]]
+        assert basis is not None
+        features = len(basis.codes)
+        for k, level in enumerate(self.levels[1:], 1):
+            size, numbers = features + basis.added[k], new_numbers(basis, found, features, k)
+            new = level.copy()
+            new.grow(size + 1)  # the last has never been seen
+            new.select(np.where(numbers == FRESH, size, numbers))
+            levels.append(new)
+        return tuple(levels)
 
     def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows before the basis is found, and find it after the last of them."""
@@ -165,8 +198,12 @@ class LevelsEngine(Engine):
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows after the basis was found."""
+        assert self.basis is not None
         self.add_codes(chunk)
-        return self.learn_levels(self.expanded(chunk), y, sample_weights)
+        scores = self.learn_levels(self.expanded(chunk), y, sample_weights)
+        if self.rounds > self.basis.check[0] - self.options.rows:
+            self.replace(first_rows=joined_rows(self.storage.first_rows, chunk))
+        return scores
 
     def add_codes(self, chunk: Chunk) -> None:
         """Give bins to the values of categories that are new in these rows."""
@@ -444,6 +481,14 @@ class LevelsEngine(Engine):
         for k, level in enumerate(more, 1):
             level.make_place(features + basis.added[k], 0)
         new.set_storage(LevelsStorage((new.levels[0], *more), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS))
+        return new
+
+    def with_knots(self, slots: Sequence[SlotKnots]) -> LevelsEngine:
+        """Return a copy with other knots, where hats and cells come from the nearest ones."""
+        new, basis = self.copy(), self.basis
+        assert basis is not None
+        found = with_knots(basis, slots)
+        new.replace(levels=new.extended_levels(found), basis=found.basis)
         return new
 
     def with_bins(self, bins: Sequence[Any], codes: Any) -> LevelsEngine:

@@ -22,6 +22,8 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
             if s in paired:
                 bins[s] = category_bin(graph, s, slot, place)
             continue
+        if slot.curve is None and s not in paired:
+            continue
         value = input_columns(graph, f"value_{s}", [place[slot.number]])
         missing = None
         if slot.missing:

@@ -135,6 +135,8 @@ def place_of_number(value: float, knots: Any) -> tuple[int, float]:
     >>> place_of_number(2.5, [0.0, 2.0, 4.0]), place_of_number(-1.0, [0.0, 2.0, 4.0])
     ((1, 0.25), (0, 0.0))
     """
+    if len(knots) == 1:
+        return 0, 0.0
     low, high = 0, len(knots) - 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -20,6 +20,8 @@ from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, NO_ROLE, Roles
 
 #: A category has this many bins for each of its values in the first rows, and this many more; at most so many in all.
 BINS_PER_VALUE, MORE_BINS, MOST_BINS = 2, 8, 256
+#: Columns are looked at again whenever there are this many times as many rows.
+GROWTH_OF_CHECKS = 1.5
 #: The code of a feature that is no value of a category.
 NO_CODE = -1
 
@@ -37,6 +39,7 @@ class ColumnBasis(NamedTuple):
     left: Any  #: [pair] a slot
     right: Any  #: [pair] another slot
     codes: Any  #: [feature] the bin of a value of a category, or `NO_CODE`; of features so far
+    check: Any  #: [1] the round before which columns are looked at again
 
     @property
     def hat_counts(self) -> Any:
@@ -119,7 +122,7 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
     slots, knots, different = list[tuple[int, int, int, int]](), list[Any](), list[int]()
     for column, (numeric, values, there) in columns.items() if len(columns) <= options.max_columns else ():
         seen = np.unique(values[there])
-        if len(seen) < 2:
+        if not len(seen):
             continue
         own = seen[:0]
         if numeric:
@@ -138,13 +141,23 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
     member, is_numeric, is_few, bin_counts = table.T.copy()
     all_knots = np.concatenate([np.empty(0), *knots])
     known, codes = np.array([roles.size], np.int32), np.empty(0, np.int32)
-    found = ColumnBasis(known, member, is_numeric, is_few, bin_counts, counts, all_knots, left, right, codes)
+    check = np.array([next_check(chunk.rows, options)], np.int64)
+    found = ColumnBasis(known, member, is_numeric, is_few, bin_counts, counts, all_knots, left, right, codes, check)
     return found.with_codes(roles, roles.size)
 
 
+def next_check(rounds: int, options: TableBasis) -> int:
+    """Return the round before which columns are looked at again, after this many rounds.
+
+    >>> next_check(200, TableBasis()), next_check(10_000, TableBasis())
+    (400, 15000)
+    """
+    return max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
+
+
 def chosen_pairs(options: TableBasis, bins: Sequence[int], different: Sequence[int]) -> list[tuple[int, int]]:
-    """Return pairs of slots: all, or those of the slots with most values, as far as cells fit."""
-    most = len(bins)
+    """Return pairs of slots with several values: all, or those with most values, as far as cells fit."""
+    most = sum(count > 1 for count in different)
     while most * (most - 1) // 2 > options.max_pairs:
         most -= 1
     ranked = sorted(range(len(bins)), key=lambda s: (-different[s], s))[:most]

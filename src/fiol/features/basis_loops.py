@@ -25,6 +25,8 @@ def interval_of(knots, first, count, value):
 @inlined
 def place_on_curve(knots, first, count, value):
     """Return the interval of a value, and its distance from the lower knot as a fraction of the interval."""
+    if count < 2:  # a constant
+        return 0, 0.0
     j = interval_of(knots, first, count, value)
     low, high = knots[first + j], knots[first + j + 1]
     part = (value - low) / (high - low)

@@ -67,7 +67,7 @@ UPDATE_DOCS = """
     positive : keep the weights at 0 or above.
     fit_intercept : whether there is an intercept.
     features : "linear" (every column as it is), "additive" (a curve for every column of numbers, too), "pairwise" or
-        "auto" (a table of cells for every pair of columns as well): docs/tables.md. For ensembles.
+        "auto" (a table of cells for every pair of columns as well): docs/guides/tables.md. For ensembles.
 """
 
 

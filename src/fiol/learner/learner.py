@@ -55,7 +55,7 @@ class Learner(Model):
     features : what is made of the columns of a table. "linear", the default: every column as it is. "additive": a curve
         for every column of numbers, too. "pairwise" or "auto": a table of cells for every pair of columns as well. A
         stack mixes what the simpler models and the richer one predict, so that "auto" costs little where a linear
-        model is best: docs/tables.md. Or a `TableBasis` with its own limits.
+        model is best: docs/guides/tables.md. Or a `TableBasis` with its own limits.
     compiled : False runs the same code in the interpreter.
 
     Notes

@@ -394,6 +394,25 @@ class Model(Exportable):
             core = self.core.copy()
         return importances(core, self.meta, most, X, by)
 
+    def plot_effects(self, columns: int = 6, pairs: int = 3, label: Any = None) -> Any:
+        """Draw what columns and pairs of columns add to scores, the largest effects first, and return the figure.
+
+        For models with curves (`features="additive"`, `"pairwise"` or `"auto"`). A column of numbers is a curve, with a
+        band of two standard deviations that the rows so far leave, and the distribution of its values below; a category
+        has bars. A pair is a heat map of what its cells add to the effects of both columns. Effects are in units of the
+        score (the target, or log odds), and their mean over rows is 0. Needs matplotlib: `pip install "fiol[plots]"`.
+
+        Parameters
+        ----------
+        columns, pairs : how many are drawn at most.
+        label : with several classes, that of the score; by default the last class.
+        """
+        from fiol.learner.effect_plots import plot_effects
+
+        with self.core.lock:
+            core = self.core.copy()
+        return plot_effects(core, columns, pairs, label)
+
     def settle(self) -> None:
         """Bring every stored weight up to date. `weights`, `save` and other methods do not need it."""
         with self.core.lock:

@@ -53,6 +53,9 @@ svg .curve.other { stroke: var(--other); stroke-width: 2; }
 svg .curve.level { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 5 4; }
 svg .curve.members { stroke: var(--members); }
 svg circle.main, svg rect.main { fill: var(--accent); } svg circle.other { fill: var(--other); }
+svg .band { fill: var(--accent); fill-opacity: .18; stroke: none; }
+svg rect.rows { fill: var(--members); fill-opacity: .45; }
+svg rect.plus { fill: var(--accent); } svg rect.minus { fill: var(--other); }
 svg .name.main { fill: var(--accent); font-weight: 600; } svg .name.other { fill: var(--other); font-weight: 600; }
 footer { margin-top: 1.5rem; }
 @media print { body { background: #fff; } .card, .tile { break-inside: avoid; } }

@@ -16,6 +16,7 @@ import numpy as np
 from fiol.learner import Learner
 from fiol.persistence.component_json import to_json
 from fiol.readers.reading import Reading
+from fiol.reports.effect_cards import effect_cards
 from fiol.reports.html import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
 from fiol.reports.svg import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
 from fiol.summary import brief_member
@@ -82,6 +83,7 @@ class RunOnPage:
         yield feature_card(self.learner, self.task)
         yield weights_card(first)
         yield speed_card(self.speeds, self.compiling)
+        yield from effect_cards(self.learner, score_unit(self.task), labels_of_scores(self.learner))
         yield member_card(self.learner)
         yield column_card(self.learner)
         yield components_card(self.learner, self.task, self.history)
@@ -436,6 +438,16 @@ def feature_card(learner: Learner, task: Task) -> Card | None:
     elif task.kind == "classes":
         remark += " Root mean square over classes."
     return Card(title, bar_table(top), remark)
+
+
+def score_unit(task: Task) -> str:
+    """Return the unit of scores."""
+    return {"logit": "log odds", "log": "logarithms"}.get(task.loss.link, "units of the target")
+
+
+def labels_of_scores(learner: Learner) -> Sequence[Any] | None:
+    """Return the labels of the scores of a model with several; None for one score."""
+    return None if learner.classes is None else list(learner.classes)
 
 
 def feature_name(name: str | int) -> str:

@@ -17,7 +17,7 @@ from fiol.features.column_values import BadValueError
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.server.labels import RefusedError
 from fiol.server.messages import Features, LabelRules, LearnRecord, RowPrediction
-from fiol.server.model_metrics import ProgressiveMetrics
+from fiol.server.model_metrics import ProgressiveMetrics, adwin
 from fiol.training.metrics import finite_or_none
 from fiol.training.task_inference import Label, UnclearTargetError
 
@@ -98,6 +98,7 @@ class ServedModel:
         self.position = int(stored.get("position", 0))
         self.metrics = ProgressiveMetrics(stored.get("metrics"))
         self.task = model.task
+        self.metrics_error: str | None = None  #: why rows are missing from the metrics
         self.errors = 0  #: of a shadow: records that it did not accept
         self.source = ""
         self.snapshot_seconds, self.refreshed = 0.0, 0.0
@@ -130,6 +131,7 @@ class ServedModel:
         for rows in (1, 2):
             with contextlib.suppress(*ROW_ERRORS):
                 self.reader.predict([{}] * rows)
+        adwin()  # importing River takes a second
         model = self.model.copy()
         with contextlib.suppress(*ROW_ERRORS):
             labels: list[Any] = model.labels or [0.0]
@@ -184,9 +186,12 @@ class ServedModel:
         model, before = self.model, self.model.n_features
         scores: Floats = model.learn(rows.X, rows.y, rows.weights)
         self.position = position
-        y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
-        scores = as_served(scores, record.served) if record.served else scores
-        self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
+        try:
+            y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
+            scores = as_served(scores, record.served) if record.served else scores
+            self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
+        except Exception as error:  # the rows are learned: figures must not stop the server
+            self.metrics_error = f"{type(error).__name__}: {error}"
         return scores
 
     def replace(self, model: Any, position: int) -> None:

@@ -20,7 +20,7 @@ from fiol.training.metrics import finite_or_none
 #: Seconds for which a status is kept: any number of dashboards costs as much as one.
 STATUS_SECONDS = 0.5
 #: Seconds between two comparisons of weights, or so many times what one takes, if that is more.
-COMPARE_SECONDS, COMPARE_FACTOR = 2.0, 20.0
+COMPARE_SECONDS, COMPARE_FACTOR = 2.0, 50.0
 #: Metrics that grow with the number of rows; only those of the shown model are sent.
 DETAILS = ("windows", "calibration", "members", "drift")
 
@@ -128,6 +128,7 @@ class StatusPage:
             "served_round": reader.rounds,
             "lag_rounds": served.model.rounds - reader.rounds,
             "features": reader.snapshot.n_features,
+            "metrics_error": served.metrics_error,
             "unknown_keys": served.model.unknown_keys,
             "nonzeros": changes.nonzeros if changes else None,
             "moved": changes.moved if changes and details else [],

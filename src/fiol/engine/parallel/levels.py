@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.engine.levels_engine import LevelsEngine
+from fiol.engine.levels_engine import NO_FIRST_ROWS, LevelsEngine
 from fiol.engine.parallel.merge import merge_engines
 from fiol.features.basis import NO_CODE, ColumnBasis
+from fiol.features.basis_extension import united_knots
 from fiol.features.chunk import Chunk
 
 
 def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) -> LevelsEngine:
-    """Return the mean of engines of several levels, level by level; ValueError if their knots differ.
+    """Return the mean of engines of several levels, level by level; ValueError if their columns or pairs differ.
 
-    An engine that has not found its knots yet gets those of the others. If none has, the first rows of all are joined.
+    Knots are those of all, and where an engine has none, its nearest ones stand for them. An engine that has not found
+    its knots yet gets those of the others. If none has, the first rows of all are joined.
     """
     new, known = engines[0].copy(), next((engine for engine in engines if engine.basis is not None), None)
     if known is None:
@@ -26,29 +28,34 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
         new.join_first_rows([engine.storage.first_rows for engine in engines])
     else:
         assert known.basis is not None
-        codes, aligned = known.basis.codes, list[LevelsEngine]()
-        for k, engine in enumerate(engines):
-            if engine.basis is None:
-                engine = engine.with_basis(known.basis)
-            check_same_basis(k, known.basis, engine.basis)
-            engine, codes = with_codes(engine, codes)
+        parts = [engine.with_basis(known.basis) if engine.basis is None else engine for engine in engines]
+        bases: list[Any] = [engine.basis for engine in parts]
+        for k, basis in enumerate(bases):
+            check_same_columns(k, bases[0], basis)
+        knots, aligned, codes = united_knots(bases), list[LevelsEngine](), known.basis.codes
+        for engine in parts:
+            engine, codes = with_codes(engine.with_knots(knots), codes)
             aligned.append(engine)
         together = zip(*(engine.levels for engine in aligned), strict=True)
         levels = tuple(merge_engines(levels, share, base) for levels in together)
-        new.replace(levels=levels, basis=known.basis._replace(codes=codes))
+        new.replace(levels=levels, basis=aligned[0].basis._replace(codes=codes), first_rows=NO_FIRST_ROWS)  # type: ignore[union-attr]
     t = float(new.levels[0].rounds)
     new.replace(stack=engines[0].stack.merged([engine.stack for engine in engines[1:]], share, t))
     return new
 
 
-def check_same_basis(k: int, expected: ColumnBasis, found: Any) -> None:
-    """Raise ValueError unless two bases have the same knots, bins and pairs."""
-    for name in ("numeric", "few", "bins", "counts", "knots", "left", "right"):
-        if not np.array_equal(getattr(expected, name), getattr(found, name)):
-            raise ValueError(
-                f"learners[{k}] has other knots, bins or pairs: merge learners that are copies of one learner, which "
-                "has found its knots"
-            )
+def check_same_columns(k: int, expected: ColumnBasis, found: ColumnBasis) -> None:
+    """Raise ValueError unless two bases have the same columns, pairs and bins of categories.
+
+    So have copies of one learner, which may have added knots since.
+    """
+    categories = expected.numeric == 0
+    same = all(np.array_equal(getattr(expected, name), getattr(found, name)) for name in ("numeric", "left", "right"))
+    if not same or not np.array_equal(expected.bins[categories], found.bins[categories]):
+        raise ValueError(
+            f"learners[{k}] has other columns or pairs: merge learners that are copies of one learner, which has found "
+            "its knots"
+        )
 
 
 def with_codes(engine: LevelsEngine, codes: Any) -> tuple[LevelsEngine, Any]:
