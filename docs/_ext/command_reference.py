@@ -1,6 +1,7 @@
 """The directive `commands`: every command of `fiol` with its help and options, read from the program itself."""
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -41,6 +42,16 @@ def options_of(command: click.Command, context: click.Context) -> list[str]:
     return lines
 
 
+def all_commands(group: click.Group, context: click.Context, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Yield every command of a group by its words, and the commands of groups within after them."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield before + name, command
+        if isinstance(command, click.Group):
+            yield from all_commands(command, context, f"{before}{name} ")
+
+
 class Commands(SphinxDirective):
     """Insert a section for every command."""
 
@@ -48,14 +59,12 @@ class Commands(SphinxDirective):
         """Return the sections."""
         found: list[nodes.Node] = []
         with click.Context(main, info_name="fiol") as parent:
-            for name in main.list_commands(parent):
-                command = main.get_command(parent, name)
-                assert command is not None
+            for name, command in all_commands(main, parent):
                 with click.Context(command, info_name=name, parent=parent) as context:
                     usage = command.get_usage(context).removeprefix("Usage: ")
                     lines = ["```text", *usage.splitlines(), "```", "", *described(command.help or "")]
                     lines += options_of(command, context)
-                section = nodes.section(ids=[f"fiol-{name}"], names=[f"fiol {name}"])
+                section = nodes.section(ids=[f"fiol-{name.replace(' ', '-')}"], names=[f"fiol {name}"])
                 section += nodes.title("", f"fiol {name}")
                 self.state.nested_parse(StringList(lines, f"fiol {name} --help"), 0, section)
                 found.append(section)

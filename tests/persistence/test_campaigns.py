@@ -2,8 +2,10 @@
 
 import os
 import random
+import stat
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol.cli.inspect import inspect_model
-from fiol.persistence import model_file
+from fiol.persistence import atomic_file, model_file
 from fiol.persistence.model_file import ModelFileError
 
 
@@ -115,31 +117,31 @@ def test_killed_process_leaves_a_complete_file(tmp_path):
     assert most == (strays > 0)
 
 
-@pytest.mark.skipif(model_file.fcntl is None, reason="no locks of files")
+@pytest.mark.skipif(atomic_file.fcntl is None, reason="no locks of files")
 def test_only_abandoned_temporary_files_are_deleted(tmp_path):
     mine, old, other = tmp_path / f".fiol-{'a' * 16}.tmp", tmp_path / f".fiol-{'b' * 16}.tmp", tmp_path / ".fiol-x.tmp"
     for path in (mine, old, other):
         path.write_bytes(b"half")
     with open(mine, "rb") as file:
-        model_file.fcntl.flock(file, model_file.fcntl.LOCK_EX)
+        atomic_file.fcntl.flock(file, atomic_file.fcntl.LOCK_EX)
         model_file.write(tmp_path / "model", {}, {"w": np.zeros(3)})
         assert {path.name for path in tmp_path.iterdir()} == {"model", mine.name, other.name}
     model_file.write(tmp_path / "model", {}, {"w": np.ones(3)})
     assert {path.name for path in tmp_path.iterdir()} == {"model", other.name}
 
 
-@pytest.mark.skipif(model_file.fcntl is None, reason="no locks of files")
+@pytest.mark.skipif(atomic_file.fcntl is None, reason="no locks of files")
 def test_temporary_file_deleted_by_another_process_is_recreated(tmp_path, monkeypatch):
     """It takes a file that was made a moment ago, and another is made."""
-    lock, swept = model_file.lock, []
+    lock, swept = atomic_file.lock, []
 
     def late(file):
         if len(swept) < 2:
             swept.append(file.name)
-            model_file.delete_leftovers(str(tmp_path))
+            atomic_file.delete_leftovers(str(tmp_path))
         return lock(file)
 
-    monkeypatch.setattr(model_file, "lock", late)
+    monkeypatch.setattr(atomic_file, "lock", late)
     model_file.write(tmp_path / "model", {"a": 1}, {})
     assert len(set(swept)) == 2
     assert model_file.read(tmp_path / "model") == ({"a": 1}, {})
@@ -147,6 +149,27 @@ def test_temporary_file_deleted_by_another_process_is_recreated(tmp_path, monkey
 
 
 def test_files_are_written_without_file_locks(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_file, "fcntl", None)
+    monkeypatch.setattr(atomic_file, "fcntl", None)
     model_file.write(tmp_path / "model", {"seed": random.Random(1).random()}, {})
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.skipif(atomic_file.fcntl is None, reason="no locks of files")
+def test_model_saved_beside_an_output_leaves_its_temporary_file(tmp_path):
+    with atomic_file.output_file(tmp_path / "predictions.csv") as file:
+        file.write(b"label\n")
+        model_file.write(tmp_path / "model", {}, {})
+    assert (tmp_path / "predictions.csv").read_bytes() == b"label\n"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_output_to_a_pipe_does_not_replace_it(tmp_path):
+    pipe, found = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    with atomic_file.output_file(pipe) as file:
+        file.write(b"label\n")
+    reader.join()
+    assert found == [b"label\n"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)

@@ -13,8 +13,11 @@ from server.serving import SPECIFICATION, client_of, learn, open_registry, predi
 from fiol.server import journal as journal_module
 from fiol.server.journal import Journal, JournalError
 from fiol.server.messages import decode
+from fiol.server.model_metrics import ProgressiveMetrics
 from fiol.server.served_model import ServedModel
 from fiol.server.specification import empty_model
+from fiol.server.writer import Writer
+from fiol.workflow.model import TrainedModel
 
 
 def fed(folder, name="m"):
@@ -164,6 +167,10 @@ with client_of(sys.argv[1]) as client:
     assert statuses[-1] == 507, statuses
     assert rounds == 10 * len(statuses), (rounds, statuses)
     assert client.get("/readyz").status == 503
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    answer = client.post("/models/m/snapshots")
+    assert (answer.status, sys.argv[1] in answer.body.decode()) == (507, False), answer
+    assert client.request("PUT", "/models/n", {"copy_of": "m"}).status == 507
     assert client.post("/models/m/predict", {"features": row(1)[0]}).status == 200
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert learn(client, {"rows": rows(k, k + 10)}).status == 200
@@ -189,7 +196,7 @@ def test_unexpected_error_stops_the_server_and_the_journal_has_all(tmp_path, mon
         learn(client, {"rows": rows(0, 10)})
         failed = []
         client.registry.writer.on_failure = lambda: failed.append(True)
-        monkeypatch.setattr(ServedModel, "learn", lambda *args: 1 / 0)
+        monkeypatch.setattr(Writer, "_apply", lambda *args: 1 / 0)
         assert learn(client, {"rows": rows(10, 20)}).status == 500
         client.registry.writer.join(20)
         assert failed == [True]
@@ -200,3 +207,33 @@ def test_unexpected_error_stops_the_server_and_the_journal_has_all(tmp_path, mon
     assert registry.models["m"].model.rounds == 20  # durable, though it was not acknowledged
     assert_same(registry.models["m"].model, fed(tmp_path))
     registry.journal.close()
+
+
+def test_row_that_the_model_fails_on_is_refused_and_never_replayed(tmp_path, monkeypatch):
+    def fail_on_seven(self, X, y, sample_weight=None):
+        if len(y) == 7:
+            raise IndexError("a defect of the library")
+        return true_learn(self, X, y, sample_weight)
+
+    true_learn = TrainedModel.learn
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 10)})
+        monkeypatch.setattr(TrainedModel, "learn", fail_on_seven)
+        answer = learn(client, {"rows": rows(10, 17)}, key="k")
+        assert (answer.status, answer.json()["error"]["reason"]) == (422, "a defect of the library")
+        monkeypatch.undo()
+        assert learn(client, {"rows": rows(10, 15)}).status == 200
+        kill(client)
+    registry = open_registry(tmp_path)
+    assert [record.refused for record in registry.journal.records()] == [None, None, "a defect of the library", None]
+    assert registry.models["m"].model.rounds == 15
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    registry.close()
+
+
+def test_figures_that_fail_do_not_stop_the_server(tmp_path, monkeypatch):
+    with client_of(tmp_path) as client:
+        monkeypatch.setattr(ProgressiveMetrics, "add", lambda *args: 1 / 0)
+        assert learn(client, {"rows": rows(0, 10)}).status == 200
+        assert client.registry.models["m"].model.rounds == 10
+        assert "division by zero" in client.get("/status").json()["models"][0]["metrics_error"]

@@ -35,26 +35,18 @@ the format, and every version reads all formats from 1 to its own.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
 import os
-import re
-import secrets
-import stat
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 
+from fiol.persistence.atomic_file import atomic_file
 from fiol.persistence.memory import check_memory
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -67,8 +59,6 @@ CHECKSUM_SIZE = 32
 ALIGNMENT = 64
 MAX_NDIM = 32
 DTYPES = ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
-#: Prefix and suffix of temporary files.
-TEMPORARY = re.compile(r"\.fiol-[0-9a-f]{16}\.tmp")
 #: Bytes of a piece in memory, besides the arrays.
 CHUNK = 1 << 20
 
@@ -115,36 +105,8 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: Mapping[
     """
     entries, version = layout(arrays)
     text = f'{{"header":{plain_text("a header", header)},"arrays":{plain_text("arrays", entries, list)}}}'
-    target = os.path.realpath(path)
-    mode = permissions(target)
-    initial = 0o666 if mode is None else mode
-    folder, done = os.path.dirname(target), False
-    delete_leftovers(folder)
-    while not done:
-        temporary = os.path.join(folder, f".fiol-{secrets.token_hex(8)}.tmp")
-        try:
-            # Never more readable than the file it replaces, not even for a moment.
-            with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, initial)) as file:
-                if mode is not None:
-                    os.chmod(temporary, mode)  # undoes the umask
-                is_locked = lock(file)
-                if is_locked and not os.path.exists(temporary):
-                    continue  # another process deleted it as a leftover
-                pour(file, version, text.encode("ascii"), entries, arrays)
-                file.flush()
-                os.fsync(file.fileno())
-                if is_locked:
-                    os.replace(temporary, target)
-            if not is_locked:  # on Windows an open file cannot be renamed
-                os.replace(temporary, target)
-            done = True
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            if isinstance(error, OSError) and error.filename in (temporary, None):  # the user knows `path` only
-                raise OSError(error.errno, error.strerror, os.fspath(path)) from error
-            raise
-    sync_directory(folder)
+    with atomic_file(path) as file:
+        pour(file, version, text.encode("ascii"), entries, arrays)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -300,49 +262,6 @@ def array_pieces(array: Array | Selected) -> Iterator[tuple[int, Array]]:
 def aligned_offset(offset: int) -> int:
     """Return the next offset at which an array may begin."""
     return -(-offset // ALIGNMENT) * ALIGNMENT
-
-
-def permissions(target: str) -> int | None:
-    """Return the permissions of the file that is replaced, None if there is none."""
-    try:
-        mode = os.stat(target).st_mode
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(mode):
-        raise OSError(f"{target} is not a regular file")
-    return stat.S_IMODE(mode) & 0o777
-
-
-def lock(file: BinaryIO) -> bool:
-    """Lock a file that is written against `delete_leftovers`; return False if the system has no file locks."""
-    if fcntl is None:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError:  # a file system without locks
-        return False
-    return True
-
-
-def delete_leftovers(directory: str) -> None:
-    """Delete temporary files of killed processes: those without a lock."""
-    if fcntl is None:
-        return
-    with contextlib.suppress(OSError), os.scandir(directory) as entries:
-        for name in [entry.path for entry in entries if TEMPORARY.fullmatch(entry.name)]:
-            with contextlib.suppress(OSError), open(name, "rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(name)
-
-
-def sync_directory(directory: str) -> None:
-    """Sync the directory, where possible, so that the new name survives a power failure."""
-    with contextlib.suppress(OSError):  # the file is written already
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 # --- reading ----------------------------------------------------------------------------------

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -14,6 +12,7 @@ import numpy as np
 
 from fiol.features.chunk import Chunk
 from fiol.features.named_rows import NamedRows
+from fiol.persistence.atomic_file import output_file
 from fiol.readers.batch import Batch, Place
 from fiol.readers.namespaces import split_name
 
@@ -62,18 +61,8 @@ def file_for(path: Any, overwrite: bool) -> Iterator[Any]:
     if hasattr(path, "write"):
         yield path
         return
-    target = os.path.realpath(path)
-    if os.path.exists(target) and not overwrite:
-        raise FileExistsError(f"there is a file {os.fspath(path)!r} already")
-    temporary = os.path.join(os.path.dirname(target), f".fiol-{secrets.token_hex(8)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            yield file
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.remove(temporary)
-        raise
+    with output_file(path, overwrite) as file:
+        yield file
 
 
 def svmlight_lines(batch: Batch, zero_based: bool = False) -> Iterator[str]:

@@ -76,6 +76,9 @@ class Journal:
         try:
             self.connection = connect(self.path, read_only)
             self._check_version()
+        except sqlite3.OperationalError as error:
+            self._release()
+            raise JournalError(f"{self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
             self._release()
             raise JournalError(f"{self.path}: {error}: restore the folder from a backup") from error
@@ -102,6 +105,8 @@ class Journal:
             if version != VERSION:
                 raise JournalError(f"{self.path}: version {version}: start fiol serve once, which converts it")
             return
+        if version == VERSION:
+            return  # nothing is written: a full disk can be started from
         with self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
             for older in range(version, VERSION) if version else ():

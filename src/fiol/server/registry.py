@@ -131,7 +131,7 @@ class Registry:
         """Continue a model with that of a file; or add it, if there is none of this name."""
         try:
             model = open_model(path)
-        except ModelFileError as error:
+        except (TypeError, ValueError) as error:
             raise RefusedError(str(error).replace(path, "the file")) from None
         model.meta.pop("serving", None)
         if name not in self.models:

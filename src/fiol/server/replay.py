@@ -7,7 +7,7 @@ from typing import Any
 
 from fiol.server.journal import Journal, Record
 from fiol.server.messages import LearnRecord, ReplaceRecord, decoder_of
-from fiol.server.served_model import ROW_ERRORS, EncodedRows, ServedModel
+from fiol.server.served_model import EncodedRows, ServedModel
 from fiol.server.snapshots import SnapshotStore
 
 #: Rows that are learned from at once; cutting rows into chunks differently changes no bit.
@@ -21,14 +21,17 @@ def learn_records(
 ) -> list[tuple[int, str]]:
     """Teach a model the rows of records, at once if it accepts all; return position and reason of those it refuses.
 
-    A record that the model does not accept is skipped as a whole. `rows` are the encoded rows of all records, if they
-    are at hand.
+    A record that the model does not accept, for whatever reason, is skipped as a whole. `rows` are the encoded rows of
+    all records, if they are at hand.
     """
+    rounds = served.model.rounds
     together, last = joined_records([record for _, record in records]), records[-1][0]
     try:
         known = served.encode(together.features, together.labels, together.weights) if rows is None else rows
         served.learn(known, together, last)
-    except ROW_ERRORS as error:
+    except Exception as error:
+        if served.model.rounds != rounds:
+            raise
         if len(records) == 1:
             served.position = last
             return [(last, str(error) or type(error).__name__)]

@@ -17,7 +17,7 @@ from fiol.features.column_values import BadValueError
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.server.labels import RefusedError
 from fiol.server.messages import Features, LabelRules, LearnRecord, RowPrediction
-from fiol.server.model_metrics import ProgressiveMetrics
+from fiol.server.model_metrics import ProgressiveMetrics, adwin
 from fiol.training.metrics import finite_or_none
 from fiol.training.task_inference import Label, UnclearTargetError
 
@@ -98,6 +98,7 @@ class ServedModel:
         self.position = int(stored.get("position", 0))
         self.metrics = ProgressiveMetrics(stored.get("metrics"))
         self.task = model.task
+        self.metrics_error: str | None = None  #: why rows are missing from the metrics
         self.errors = 0  #: of a shadow: records that it did not accept
         self.source = ""
         self.snapshot_seconds, self.refreshed = 0.0, 0.0
@@ -126,15 +127,16 @@ class ServedModel:
         return self.refreshed + max(LAG_SECONDS, LAG_FACTOR * self.snapshot_seconds) - time.perf_counter()
 
     def warm_up(self) -> None:
-        """Compile, or load, what predicting and learning need, with a copy of the model and a row without values."""
-        for rows in (1, 2):
-            with contextlib.suppress(*ROW_ERRORS):
-                self.reader.predict([{}] * rows)
-        model = self.model.copy()
-        with contextlib.suppress(*ROW_ERRORS):
-            labels: list[Any] = model.labels or [0.0]
-            copy = ServedModel(self.name, model, self.rules)
+        """Compile, or load, what predicting and learning need, with a copy of the model and rows without values."""
+        adwin()  # importing River takes a second
+        labels: list[Any] = self.model.labels or [0.0]
+        with contextlib.suppress(*ROW_ERRORS):  # a model may refuse such rows
+            copy = ServedModel(self.name, self.model.copy(), self.rules)
             copy.learn(copy.encode([{}, {}], [labels[0], labels[-1]]), LearnRecord([], []), 0)
+            copy.refresh()
+            copy.reader.predict([{}])
+            copy.reader.predict([{}, {}])
+            _ = copy.reader.snapshot.weights
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -184,9 +186,13 @@ class ServedModel:
         model, before = self.model, self.model.n_features
         scores: Floats = model.learn(rows.X, rows.y, rows.weights)
         self.position = position
-        y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
-        scores = as_served(scores, record.served) if record.served else scores
-        self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
+        try:
+            y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
+            if record.served and self.shadow_of is None:  # a shadow has its own scores
+                scores = as_served(scores, record.served)
+            self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
+        except Exception as error:  # the rows are learned: figures must not stop the server
+            self.metrics_error = f"{type(error).__name__}: {error}"
         return scores
 
     def replace(self, model: Any, position: int) -> None:

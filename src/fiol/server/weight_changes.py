@@ -12,7 +12,7 @@ from fiol.components.row import Floats
 from fiol.training.metrics import finite_or_none
 
 #: Seconds between weights that are kept for comparison, and how many of them are.
-KEPT_SECONDS, KEPT = 30.0, 4
+KEPT_SECONDS, KEPT = 30.0, 3
 #: Weights that are reported as having moved most.
 MOVED_SHOWN = 12
 
@@ -26,7 +26,7 @@ class WeightsThen(NamedTuple):
 
 
 class WeightChanges:
-    """Compares the weights of one model with those of up to two minutes before.
+    """Compares the weights of one model with those of a minute or more before.
 
     >>> import fiol
     >>> model = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
@@ -51,14 +51,12 @@ class WeightChanges:
             return
         names = snapshot.names
         now = WeightsThen(time.monotonic(), weights, names)
-        if self.before and not same_features(self.before[0], now):
-            self.before.clear()  # the model was replaced
+        if self.before and not self._is_continued(now):
+            self.before.clear()
         if not self.before or now.time - self.before[-1].time > KEPT_SECONDS:
             self.before.append(now)
         oldest = self.before[0]
-        change = weights.copy()
-        change[: len(oldest.weights)] -= oldest.weights
-        most = largest_first(change, MOVED_SHOWN)
+        change, most = largest_changes(oldest, now)
         self.nonzeros, self.seconds = int(np.count_nonzero(weights)), now.time - oldest.time
         self.moved = [
             {
@@ -69,6 +67,26 @@ class WeightChanges:
             for k in most
             if change[k] != 0.0
         ]
+
+    def _is_continued(self, now: WeightsThen) -> bool:
+        """Return whether features have kept their numbers: those that would be shown, and the last one of before.
+
+        After a roll-back, or with another model, they have not. All names of a large model would take too long.
+        """
+        oldest = self.before[0]
+        if len(oldest.weights) > len(now.weights):
+            return False
+        if oldest.names is None or now.names is None or not oldest.names:
+            return True
+        places = [k for k in largest_changes(oldest, now)[1] if k < len(oldest.names)]
+        return all(oldest.names[k] == now.names[k] for k in (*places, len(oldest.names) - 1))
+
+
+def largest_changes(before: WeightsThen, now: WeightsThen) -> tuple[Floats, list[int]]:
+    """Return the change of every weight, and the features with the largest changes."""
+    change = now.weights.copy()
+    change[: len(before.weights)] -= before.weights
+    return change, largest_first(change, MOVED_SHOWN)
 
 
 def feature_weights(snapshot: Any) -> Floats | None:
@@ -99,10 +117,3 @@ def largest_first(values: Floats, most: int) -> list[int]:
     sizes = np.abs(values)
     found = np.argpartition(-sizes, most - 1)[:most] if 0 < most < len(sizes) else np.arange(len(sizes) if most else 0)
     return found[np.argsort(-sizes[found], kind="stable")].tolist()  # type: ignore[no-any-return]
-
-
-def same_features(before: WeightsThen, now: WeightsThen) -> bool:
-    """Return whether all features of before have the same numbers now."""
-    if before.names is None or now.names is None:
-        return len(before.weights) <= len(now.weights)
-    return before.names == now.names[: len(before.names)]

@@ -231,12 +231,24 @@ class Writer(threading.Thread):
         self._answer(group)
 
     def _control(self, command: ControlCommand) -> None:
+        position = self.position
         try:
             command.answer = command.run()
-        except (ValueError, OSError, sqlite3.Error) as error:
-            self.journal.rollback()
-            self.join_labels.recount()
-            command.error = error
+        except (TypeError, ValueError, KeyError, OverflowError) as error:
+            if self.position != position:
+                raise  # it is in the journal
+            self._undo()
+            command.error = error if isinstance(error, RefusedError) else RefusedError(str(error))
+        except (OSError, sqlite3.Error) as error:
+            self._undo()
+            reason = getattr(error, "strerror", None) or str(error)
+            self.say(f"the change of a model was not written: {error}")
+            command.error = RefusedError(f"the change was not written: {reason}", status=507, retry=10.0)
+
+    def _undo(self) -> None:
+        """Roll the open transaction back, if there is one."""
+        self.journal.rollback()
+        self.join_labels.recount()
 
     # --- 1: are all rows good? ----------------------------------------------------------------
 
@@ -277,6 +289,10 @@ class Writer(threading.Thread):
         except RefusedError as error:
             if len(commands) == 1:
                 commands[0].error = error
+        except Exception as error:  # nothing has changed: the server goes on
+            if len(commands) == 1:
+                self.say(f"rows were not encoded: {type(error).__name__}: {error}")
+                commands[0].error = RefusedError("the server failed", status=500)
         return None
 
     # --- 2: make them durable -----------------------------------------------------------------
@@ -302,8 +318,7 @@ class Writer(threading.Thread):
                     journal.connection.execute("RELEASE request")
             journal.commit()
         except (sqlite3.Error, OSError) as error:
-            journal.rollback()
-            self.join_labels.recount()
+            self._undo()
             self.position, self.failed = position, str(error)
             self.say(f"the journal was not written: {error}")
             for command in group:
@@ -448,8 +463,7 @@ class Writer(threading.Thread):
                     self.start_snapshot(served)
             self._compact()
         except (sqlite3.Error, OSError) as error:
-            self.journal.rollback()
-            self.join_labels.recount()
+            self._undo()
             self.position = self.journal.connection.execute("SELECT ifnull(max(position), 0) FROM journal").fetchone()[
                 0
             ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from fiol.readers.writing import file_for
+from fiol.persistence.atomic_file import output_file
 
 
 @contextmanager
@@ -24,13 +23,8 @@ def atomic_write(path: str | None) -> Iterator[Any]:
                 raise
             raise OSError(error.errno, error.strerror, "standard output") from error
         return
-    try:
-        with file_for(path, overwrite=True) as raw:
-            text = io.TextIOWrapper(raw, "utf-8", newline="")
-            yield text
-            text.flush()
-            text.detach()
-    except OSError as error:
-        if error.filename is None or os.path.basename(str(error.filename)).startswith(".fiol-"):
-            raise OSError(error.errno, error.strerror, path) from error  # nobody knows the temporary name
-        raise
+    with output_file(path) as raw:
+        text = io.TextIOWrapper(raw, "utf-8", newline="")
+        yield text
+        text.flush()
+        text.detach()
