@@ -188,7 +188,8 @@ class ServedModel:
         self.position = position
         try:
             y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
-            scores = as_served(scores, record.served) if record.served else scores
+            if record.served and self.shadow_of is None:  # a shadow has its own scores
+                scores = as_served(scores, record.served)
             self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
         except Exception as error:  # the rows are learned: figures must not stop the server
             self.metrics_error = f"{type(error).__name__}: {error}"
