@@ -264,6 +264,12 @@ class LevelsEngine(Engine):
         for level in self.levels:
             level.expect_random_order()
 
+    def without_outliers(self, chunk: Chunk) -> Chunk:
+        return chunk  # every level learns from its own features, without their outliers
+
+    def raise_peaks(self, largest: Floats) -> None:
+        """Change nothing: levels center their own features, of which the rows tell no sizes."""
+
     def event_kernels(self) -> None:
         return None
 

@@ -40,12 +40,12 @@ from fiol.features.targets import check_sample_weights
 from fiol.integrations import estimator_file
 from fiol.integrations.fitting import (
     TAIL,
+    HeldBackLoss,
     Passes,
     Progress,
     held_back,
     held_out,
     moments_of_fit,
-    negative_loss,
 )
 from fiol.integrations.parameters import (
     AUTOMATIC,
@@ -267,11 +267,11 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         """
         self._rounds_before_fit = self._rounds()
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
-        chooses = held_out is None and self.max_iter > 1 and self.tol is not None
+        chooses = held_out is None and self.max_iter > 1
         several = isinstance(tasks[0][0].update, Ensemble)
         back = held_back(chunk.rows, self.validation_fraction, seed) if chooses and several else None
         if back is not None:
-            held_out, score = back, negative_loss
+            held_out = back
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         tail = TAIL if self.shuffle and back is None else 0.0
         runs: list[EpochRun] = []
@@ -282,7 +282,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
             judge = None
             if rest is not None:
                 told = rest, y[held_out], sample_weights[held_out]
-                judge = partial(score, learner, *told)
+                judge = HeldBackLoss(learner, *told) if back is not None else partial(score, learner, *told)
             passes = Passes(learner, chunk, y, sample_weights, tail)
             last.append(passes if back is None else Passes(learner, *told, 1.0 if self.shuffle else 0.0))
             runs.append(EpochRun(passes, judge, None if back is None else learner.core))
@@ -291,6 +291,8 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         kept = None if held_out is None else ~held_out
         self.n_iter_ = run_epochs(runs, chunk.rows, stopping, seed, kept, self._map, tell)
         if back is not None:  # what was held back is learned from at last
+            for learner, _ in tasks:
+                learner.engine.raise_scales(rest)
             run_epochs(
                 [EpochRun(passes) for passes in last], len(sample_weights[back]), Stopping(), seed, each=self._map
             )

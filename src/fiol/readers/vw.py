@@ -34,7 +34,7 @@ from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: What ends a number, and a name.
 AFTER_NUMBER = b" \t\r\n|"
@@ -62,7 +62,7 @@ class VowpalWabbit(Format):
       batch, its `y` is None. A third number, the prediction to start from, is refused. With the option `labels` set to
       "names" the first word is a label, as text.
     - Names are UTF-8 without blanks, bars and colons. Empty lines are skipped.
-    - The pairs of a `Reading` are of namespaces; "" is that without a name.
+    - The pairs of a `ReaderConfig` are of namespaces; "" is that without a name.
     - The option `ignore` leaves out namespaces that begin with one of its letters, `keep` all others; a blank stands
       for the namespace without a name. `ngrams` adds a feature, with value 1, for every two up to so many features that
       follow one another in a namespace, called by their names with blanks between: 2 for all namespaces, "t3" for
@@ -89,11 +89,11 @@ class VowpalWabbit(Format):
         lines = first_lines(start)
         return bool(lines) and all(map(VW_LINE.fullmatch, lines))
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Nothing: lines say all there is to know."""
         return {}
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
         bits = reading.option("bits")
         choice = NamespaceChoice.of(*(reading.option(name) for name in ("ignore", "keep", "ngrams")))

@@ -68,14 +68,14 @@ def replay(
     def flush() -> None:
         if not waiting:
             return
-        for served in models.values():
-            if of in (served.name, served.shadow_of):
-                mine = [one for one in waiting if one[0] > served.position]
-                if mine:
-                    refused = learn_records(served, mine)
-                    if served.name == of:
-                        for position, reason in refused:
-                            journal.refuse(position, reason)
+        refused = dict[int, str]()
+        for served in (models[of], *(one for one in models.values() if one.shadow_of == of)):
+            mine = [one for one in waiting if one[0] > served.position and one[0] not in refused]
+            found = learn_records(served, mine) if mine else []
+            if served.name == of:  # what the live model refuses no shadow learns
+                refused = dict(found)
+                for position, reason in found:
+                    journal.refuse(position, reason)
         waiting.clear()
 
     start = min(served.position for served in models.values())
