@@ -66,8 +66,8 @@ def losing(found: dict[str, Any]) -> str:
         if trees < ours:
             plain = number(trees / each["fiol"][0], 2)
             lines.append(
-                f"- **{each['name']}**: the error of boosted trees is {number(trees / ours, 2)} times that of fiol with "
-                f"curves and pairs, {plain} times that with plain columns."
+                f"- **{each['name']}**: the error of boosted trees is {number(trees / ours, 2)} times that of fiol "
+                f"with curves and pairs, {plain} times that with plain columns."
             )
     for each in found["contests"]:
         ours = each["losses"]["fiol"]["default"]
