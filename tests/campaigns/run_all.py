@@ -1,4 +1,6 @@
-"""All campaigns one after the other, with their figures as JSON: python tests/campaigns/run_all.py [--full] [--json FILE]
+"""All campaigns one after the other, with their figures as JSON.
+
+    python tests/campaigns/run_all.py [--full] [--only SCRIPT ...] [--json FILE]
 
 In short a campaign takes up to a few minutes. `--full` runs each with its own default, which takes hours, and adds
 seeded faults (`mutants.py`). Spark's campaign (`stream_kills.py`) runs by itself. Figures are the last lines of each.
@@ -65,7 +67,7 @@ def run(campaign: Campaign, full: bool, log: Path) -> dict[str, object]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--full", action="store_true", help="every campaign with its own default: hours")
     parser.add_argument("--only", nargs="+", metavar="SCRIPT", help="only these, such as kills.py")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
