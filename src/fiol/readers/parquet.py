@@ -62,7 +62,7 @@ class Parquet(Format):
         skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
         for number, name in enumerate(sources.files):
             with parquet_file(sources, number) as file:
-                there, size = file.schema_arrow.names, size_of(sources.on_disk(number))
+                there, size = file.schema_arrow.names, file_size(sources.on_disk(number))
                 check_columns(reading, flat_table(file.schema_arrow.empty_table()).column_names, name)
                 wanted = [column for column in there if column not in skipped - aside_columns(reading)]
                 for table, first, share in tables_of(file, wanted):
@@ -90,6 +90,6 @@ def tables_of(file: Any, columns: list[str] | None) -> Iterator[tuple[Any, int, 
             first += batch.num_rows
 
 
-def size_of(file: Any) -> int:
+def file_size(file: Any) -> int:
     """The bytes of a file on disk, by its name or open."""
     return os.stat(file if isinstance(file, str) else file.fileno()).st_size

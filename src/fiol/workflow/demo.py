@@ -18,7 +18,7 @@ from fiol.workflow.files import atomic_write
 
 #: The files that `write_tickets` writes.
 FILES = ("tickets.csv", "later.csv")
-HEADER = ("opened", "product", "plan", "country", "customer_days", "earlier_tickets", "message", "escalated")
+TICKET_COLUMNS = ("opened", "product", "plan", "country", "customer_days", "earlier_tickets", "message", "escalated")
 #: What a part adds to the log odds of being escalated.
 PRODUCTS = {"mail": 0.0, "calendar": -0.6, "billing": 1.2, "backup": 0.5, "phone app": 0.0, "web shop": -0.3}
 PLANS = {"free": -0.8, "team": 0.2, "company": 1.0}
@@ -49,7 +49,7 @@ def tickets(rows: int, seed: int = 7) -> Iterator[tuple[object, ...]]:
     """Yield rows in the order of time.
 
     >>> first = next(tickets(10))
-    >>> dict(zip(HEADER, first, strict=True))["opened"].isoformat()
+    >>> dict(zip(TICKET_COLUMNS, first, strict=True))["opened"].isoformat()
     '2025-01-06T00:13:00'
     """
     draw = np.random.default_rng(seed)
@@ -77,6 +77,6 @@ def write_tickets(folder: Path, rows: int = 50_000, later: float = 0.2) -> list[
     for path, some in zip(paths, (rows - round(later * rows), round(later * rows)), strict=True):
         with atomic_write(str(path)) as file:
             writer = csv.writer(file)
-            writer.writerow(HEADER)
+            writer.writerow(TICKET_COLUMNS)
             writer.writerows(next(made) for _ in range(some))
     return paths
