@@ -82,3 +82,10 @@ def test_raised_scales_let_new_maxima_change_no_weight():
     np.testing.assert_array_equal(learner.weights, w)
     np.testing.assert_allclose(learner.learn(far, [0.0]), twin.scores(far), rtol=1e-9)
     assert abs(twin.scores(far) - twin.learn(far, [0.0])) > 0.1 * abs(twin.scores(far))
+
+
+def test_scales_of_features_never_seen_stay_unknown():
+    learner = Learner("squared")
+    learner.learn([{"a": 1.0}, {"a": 2.0}], [1.0, 2.0])
+    learner.engine.raise_scales(learner.core.encode_rows([{"a": 3.0, "b": 5.0}]))
+    np.testing.assert_array_equal(learner.engine.scales(2), [3.0, 0.0])

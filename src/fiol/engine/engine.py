@@ -12,10 +12,10 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
-from fiol.components.step_sizes.rule import OUTLYING
 from fiol.engine.centering import WINDOW, Centering
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
+from fiol.engine.outliers import cut_outliers, largest_values
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
 from fiol.features.chunk import SMALLEST, Chunk
 from fiol.features.numbered_rows import NumberedRow
@@ -209,10 +209,8 @@ class Engine(ABC):
     def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Let the stack of an ensemble learn anew from rows that members have not learned from; return their scores.
 
-        Members and their weights in the stack may fit each other no more after further passes. The stack starts from
-        its weights of now, and members do not change. Each half of the rows is scored by a stack that has learned from
-        the other half. Unless these scores are better than the scores of now in every block of the rows, nothing
-        changes, and the scores of now are returned.
+        Each half of the rows is scored by a stack that has learned from the other half. Unless that is better than the
+        scores of now in every block of rows, nothing changes. Members do not change in any case.
         """
         return self.scores(chunk)
 
@@ -324,17 +322,9 @@ class Engine(ABC):
     def raise_scales(self, chunk: Chunk) -> None:
         """Let the unit of every feature include its values in these rows, outliers left out; no weight is changed.
 
-        A round of a value beyond all before would shrink its weight. Where rows are known beforehand, as in `fit`, that
-        can be avoided.
+        Otherwise the round of a value beyond all before shrinks its weight.
         """
-        if not self.knows_scales or not chunk.data.shape[0]:
-            return
-        chunk = self.without_outliers(chunk)
-        self.grow(int(chunk.indices.max()) + 1)
-        centered = self.centred(chunk)
-        largest = np.zeros(int(centered.indices.max(initial=-1)) + 1)
-        np.maximum.at(largest, centered.indices, np.abs(centered.data))
-        self.raise_peaks(largest)
+        self.raise_peaks(largest_values(self.centred(self.without_outliers(chunk))))
 
     @abstractmethod
     def raise_peaks(self, largest: Floats) -> None:
@@ -347,19 +337,7 @@ class Engine(ABC):
         """
         if not self.knows_scales or not chunk.data.shape[0]:
             return chunk
-        features = int(chunk.indices.max()) + 1
-        largest, means = self.scales(features), np.zeros(features)
-        largest[largest == 0.0] = np.inf
-        if self.centering is not None:
-            known = self.centering.features < features
-            means[self.centering.features[known]] = self.centering.means[known]
-        mean, largest = means[chunk.indices], largest[chunk.indices]
-        beyond = np.abs(chunk.data - mean) > OUTLYING * largest
-        if not beyond.any():
-            return chunk
-        data = chunk.data.copy()
-        data[beyond] = mean[beyond] + np.copysign(largest[beyond], data[beyond] - mean[beyond])
-        return chunk._replace(data=data)
+        return cut_outliers(chunk, self.scales(int(chunk.indices.max()) + 1), self.centering)
 
     @abstractmethod
     def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Any:

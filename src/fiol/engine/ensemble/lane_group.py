@@ -220,7 +220,7 @@ class LaneGroup:
     def raise_peaks(self, largest: Floats) -> None:
         """Let the largest values of the first features be at least these, of features that were seen."""
         peaks = self.table(self.records)[: len(largest), 0, -1]
-        np.maximum(peaks, largest, out=peaks, where=peaks > 0.0, casting="same_kind")
+        np.maximum(peaks, largest[: len(peaks)], out=peaks, where=peaks > 0.0, casting="same_kind")
 
     def weights(self, features: int) -> Floats:
         """Return the weights of the first features, [feature, member]; 0 beyond the records."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fiol.compiler.compiled import inlined, jit
+from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed
 from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.rule import learned_value
@@ -14,9 +14,10 @@ ONLY_ROUNDING = 1e-10
 compiled_fewest_rows = inlined(fewest_rows)
 
 
-@inlined
-def add_to_mean(sums, widths, j, x, mean):
-    """Add a value of the centered feature j to its sum, as far from the mean before as it is learned."""
+@inlined_strictly
+def add_to_mean(sums, widths, j, x, part):
+    """Add a value of the centered feature j to its sum, as far from the mean before, `part` of it, as it is learned."""
+    mean = sums[j] * part
     distance = learned_value(x - mean, widths[j])
     sums[j] += x if distance == x - mean else mean + distance
     widths[j] = larger(widths[j], abs(distance))
@@ -38,7 +39,7 @@ def center_whole(entries, values, features, sums, widths, part, learning, least,
         data[j] = value
     if fine and learning:
         for j in range(features.shape[0]):
-            add_to_mean(sums, widths, j, values[j], sums[j] * part)
+            add_to_mean(sums, widths, j, values[j], part)
     return fine
 
 
@@ -61,7 +62,7 @@ def centre_row(entries, values, features, sums, widths, part, learning, least, i
         indices[n], data[n] = i, value
         n += 1 if abs(value) >= larger(least, ONLY_ROUNDING * abs(mean)) else 0
         if learning:
-            add_to_mean(sums, widths, j, x, mean)
+            add_to_mean(sums, widths, j, x, part)
     while k < entries.shape[0]:
         indices[n], data[n] = entries[k], values[k]
         k += 1

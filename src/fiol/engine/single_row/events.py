@@ -133,7 +133,7 @@ def add_to_means(row, n, entries, means):
         while k < entries and feature[k] < means.features[j]:
             k += 1
         value = x[k] if k < entries and feature[k] == means.features[j] else 0.0
-        add_to_mean(means.sums, means.widths, j, value, means.sums[j] * part)
+        add_to_mean(means.sums, means.widths, j, value, part)
     means.count[0] += 1.0
 
 
