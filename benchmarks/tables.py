@@ -199,7 +199,7 @@ def even(found: Table) -> list[float]:
 
 def vw_predictions(found: Table, rate: float) -> Any:
     """Return what Vowpal Wabbit predicts with all products of columns; None for several classes."""
-    import vowpalwabbit
+    import vowpalwabbit  # type: ignore[import-untyped]
 
     if found.classes > 2:
         return None
