@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
+import fiol
 from fiol.experiments.report import cpu_name
 from fiol.experiments.timing import FIT_FROM, Contestant, decades, exponent, fit_ranges, take_turns
 
@@ -71,6 +72,7 @@ def header(program: str, arguments: list[str] | None, quick: bool, packages: Ite
         "platform": platform.platform(),
         "versions": {
             "python": platform.python_version(),
-            **{p: version(p) for p in ("fiol", "numpy", "numba", *packages)},
+            "fiol": fiol.__version__,
+            **{p: version(p) for p in ("numpy", "numba", *packages)},
         },
     }

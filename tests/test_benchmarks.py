@@ -1007,3 +1007,50 @@ def test_files_benchmark_writes_equal_rows_and_a_quick_run_is_complete(tmp_path,
     assert svm.read_text() == vw.read_text().replace(" | ", " ")
     assert svm.stat().st_size == pytest.approx(50_000, rel=0.05)
     assert files.start_of(svm).read_text().count("\n") == 10
+
+
+# --- benchmarks.story -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def story_numbers():
+    """Made-up numbers of a run: one set that fiol loses, and one on which scikit-learn overflows."""
+    speed = {f"{who}{p}": t for p in ("", ", L1") for who, t in (("fiol, default", 2.0), ("scikit-learn SGD", 1.0))}
+    losses = {"fiol": {"default": 0.5}, "scikit-learn": {"default": 0.6, "rate 0.1": 0.4}}
+    overflow = {"fiol": {"default": 0.5}, "scikit-learn": {"default": float("inf")}, "River": {"rate 0.01": 1.0}}
+    contests = [
+        {"name": name, "rows": 100, "losses": each, "shuffled": [[0.5, 0.6], [0.4, 0.7]]}
+        for name, each in (("lost", losses), ("won", overflow))
+    ]
+    trees = {"fiol": [0.8, 1.0], "fiol, curves and pairs": [0.4, 2.0], "HistGradientBoosting": [0.1, 3.0]}
+    return {
+        **dict.fromkeys(("command", "cpu", "platform", "date"), "x"),
+        "versions": {"fiol": "0.2.0"},
+        "contests": contests,
+        "trees": [{"name": "bike", "rows": 100, **trees}],
+        "speed": speed,
+        "events": {"fiol.river, default": 4.0, "River LogisticRegression": 2.0},
+        "robustness": [{"name": "lost", "exact steps": [0.5, 0.9], "gradient steps": [0.5, 1e300], "default": 0.5}],
+        "sparsity": [{"name": "lost", "fiol": [[1e-4, 10, 0.5]], "scikit-learn": [[1e-4, 20, 0.4]]}],
+        "memory": {"default, file": 92.0},
+        "growth": {"rows": [[100, 1.0], [1000, 1.0]]},
+    }
+
+
+def test_story_page_begins_with_what_is_lost(story_numbers):
+    page = load("story.page").render(story_numbers)
+    assert len(page.split()) <= 1500
+    lost = page[page.index("## Where fiol loses") : page.index("## Defaults against defaults")]
+    for line in ("trees is 0.25 times that", "**lost**: scikit-learn with `rate 0.1`", "2 times as long", "L1 on lost"):
+        assert line in lost
+    assert "won" not in lost
+    assert "overflow" in page
+
+
+def test_geometric_mean_of_ratios(story_numbers):
+    page = load("story.page")
+    assert page.geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
+    assert page.geometric_mean([0.0, 1.0]) == pytest.approx(0.1)  # an overflow counts as 1/100
+    *_, means = page.contest_rows(story_numbers["contests"], page.default_loss)
+    assert means[-1] == "0.5"
+    assert float(means[3]) == pytest.approx((0.5 / 0.6 * 0.01) ** 0.5, rel=0.01)

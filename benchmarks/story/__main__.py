@@ -91,7 +91,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.old is not None:
         found = json.loads(options.old.read_text(encoding="utf-8"))
     else:
-        head = header("benchmarks.story", arguments, options.quick, ("scikit-learn", "river"))
+        head = header("benchmarks.story", arguments, options.quick, ("scikit-learn", "river", "vowpalwabbit"))
         head["command"] = (
             "make bench" + (" DATA=FOLDER" if options.data else "") + (" OPTIONS=--quick" if options.quick else "")
         )

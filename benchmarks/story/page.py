@@ -11,8 +11,8 @@ from typing import Any
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table in Markdown; numbers stand at the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    shown = [f"| {' | '.join(line)} |" for line in (head, *rows)]
+    return "\n".join([shown[0], f"|---{'|---:' * (len(head) - 1)}|", *shown[1:]]) + "\n"
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -66,8 +66,8 @@ def losing(found: dict[str, Any]) -> str:
         if trees < ours:
             plain = number(trees / each["fiol"][0], 2)
             lines.append(
-                f"- **Boosted trees on tables**: on {each['name']} the error of trees is {number(trees / ours, 2)} "
-                f"times that of fiol with curves and pairs, and {plain} times that of fiol with plain columns."
+                f"- **{each['name']}**: the error of boosted trees is {number(trees / ours, 2)} times that of fiol "
+                f"with curves and pairs, {plain} times that with plain columns."
             )
     for each in found["contests"]:
         ours = each["losses"]["fiol"]["default"]
@@ -78,6 +78,15 @@ def losing(found: dict[str, Any]) -> str:
                 lines.append(
                     f"- **{each['name']}**: {peer} with `{setting}`, chosen in hindsight, has "
                     f"{number(losses[setting])} where fiol has {number(ours)}."
+                )
+        if each["shuffled"] and max(theirs for _, theirs in each["shuffled"]) < min(us for us, _ in each["shuffled"]):
+            lines.append(f"- **{each['name']}, shuffled**: scikit-learn with its best rate is better, see below.")
+    for each in found["robustness"]:
+        for kind in ("exact steps", "gradient steps"):
+            if min(each[kind]) < each["default"]:
+                lines.append(
+                    f"- **{each['name']}**: one learner of fiol with {kind} of the best size, chosen in hindsight, has "
+                    f"{number(min(each[kind]))} where the default has {number(each['default'])}."
                 )
     return "\n".join([*lines, *slower(found), *denser(found["sparsity"])])
 
@@ -95,6 +104,12 @@ def slower(found: dict[str, Any]) -> list[str]:
         lines.append(
             f"- **Single events**: `learn_one` of the default takes {number(ratio, 2)} times as long as that of "
             "River's logistic regression."
+        )
+    shards = dict(map(tuple, found["growth"].get("shards, all threads together", [])))
+    if 2 in shards and shards[2] > shards[1]:
+        lines.append(
+            f"- **Parallel learning**: two shards take {number(shards[2] / shards[1], 2)} times the processor time "
+            "of one stream."
         )
     return lines
 
@@ -119,7 +134,7 @@ def spread(contests: list[dict[str, Any]]) -> str:
         if each["shuffled"]:
             ours, theirs = zip(*each["shuffled"], strict=True)
             rows.append([each["name"], *(f"{number(min(v))} to {number(max(v))}" for v in (ours, theirs))])
-    return table(["other orders of the rows", "fiol", "scikit-learn, scaled"], rows) if rows else ""
+    return table(["other orders of the rows", "fiol", "scikit-learn, best rate"], rows) if rows else ""
 
 
 def robustness(found: list[dict[str, Any]]) -> str:

@@ -29,7 +29,7 @@ def options_of(command: click.Command, context: click.Context) -> list[str]:
     sections: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
-        if record is not None:
+        if record is not None and isinstance(parameter, click.Option):
             sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
     lines: list[str] = []
     for title, records in sections.items():
@@ -42,14 +42,15 @@ def options_of(command: click.Command, context: click.Context) -> list[str]:
     return lines
 
 
-def all_commands(group: click.Group, context: click.Context, before: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yield every command of a group by its words, and the commands of groups within after them."""
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
+def all_commands(group: click.Group, parent: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Yield the commands of a group, and of groups in it, with their full names."""
+    for name in group.list_commands(parent):
+        command = group.get_command(parent, name)
         assert command is not None
-        yield before + name, command
+        context = click.Context(command, info_name=name, parent=parent)
+        yield context.command_path, command, context
         if isinstance(command, click.Group):
-            yield from all_commands(command, context, f"{before}{name} ")
+            yield from all_commands(command, context)
 
 
 class Commands(SphinxDirective):
@@ -59,14 +60,13 @@ class Commands(SphinxDirective):
         """Return the sections."""
         found: list[nodes.Node] = []
         with click.Context(main, info_name="fiol") as parent:
-            for name, command in all_commands(main, parent):
-                with click.Context(command, info_name=name, parent=parent) as context:
-                    usage = command.get_usage(context).removeprefix("Usage: ")
-                    lines = ["```text", *usage.splitlines(), "```", "", *described(command.help or "")]
-                    lines += options_of(command, context)
-                section = nodes.section(ids=[f"fiol-{name.replace(' ', '-')}"], names=[f"fiol {name}"])
-                section += nodes.title("", f"fiol {name}")
-                self.state.nested_parse(StringList(lines, f"fiol {name} --help"), 0, section)
+            for name, command, context in all_commands(main, parent):
+                usage = command.get_usage(context).removeprefix("Usage: ")
+                lines = ["```text", *usage.splitlines(), "```", "", *described(command.help or "")]
+                lines += options_of(command, context)
+                section = nodes.section(ids=[name.replace(" ", "-")], names=[name])
+                section += nodes.title("", name)
+                self.state.nested_parse(StringList(lines, f"{name} --help"), 0, section)
                 found.append(section)
         return found
 

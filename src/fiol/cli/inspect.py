@@ -9,7 +9,7 @@ import click
 from fiol.cli.errors import handle_errors, json_text
 from fiol.cli.terminal import echo
 
-#: So many arrays of all weights are in memory at once, what they are made of included.
+#: How many arrays of all weights are in memory at once, with those they are made of.
 COPIES_IN_MEMORY = 4
 
 

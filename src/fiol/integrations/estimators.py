@@ -76,8 +76,9 @@ FIT_DOCS = """
     tol : `fit` stops once n_iter_no_change passes in a row did not improve by tol: the loss of rows before they are
         learned from (of a regressor, which has a unit, by tol times that of the first pass), or the score on held-out
         rows. An ensemble soon overfits its rows: it stops by the loss of rows that are held back (validation_fraction
-        of them, if that makes ten), returns to its best pass, and then learns from these rows, too. After 1,000 rows,
-        later passes do not change how members are combined. None makes max_iter passes over all rows.
+        of them, if that makes ten), of a regressor once that loss falls by less than tol times itself, returns to its
+        best pass, and then learns from these rows, too. After 1,000 rows, later passes change how members are
+        combined only by the rows held back. None makes max_iter passes; of these the best one is kept.
     early_stopping, validation_fraction, n_iter_no_change : whether `fit` holds out a part of the rows to decide when
         to stop, the share of these rows, and the number of passes without improvement before it stops.
     shuffle : whether `fit` shuffles the rows before every pass, for the regressor into the order that scikit-learn's

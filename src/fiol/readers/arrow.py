@@ -60,7 +60,7 @@ class ArrowFile(Format):
         return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
     def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """A batch per record batch, or per so many rows of a long one."""
+        """Yield a batch per record batch, or per `ROWS_AT_ONCE` rows of a long one."""
         if reading.coding is None or not reading.coding.complete:
             given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
             made = self.infer(*sources.start(), given)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: Files of fewer bytes, and the first bytes of a pipe, go the other way: nothing is compiled for little text.
 COMPILED_MIN_BYTES = 2**22
-#: So many blocks in a row that the loop does not take are enough to try.
+#: After this many blocks in a row that the loop does not take it is not tried again.
 MAX_FALLBACKS = 16
 
 
@@ -116,7 +116,7 @@ class CellRows:
         )
 
     def make_room(self, size: int, more: int = 1) -> None:
-        """Arrays for what so many bytes hold as a rule, and `more` times that."""
+        """Allocate arrays for what `size` bytes hold as a rule, `more` times."""
         if size * more > self.size:
             size = max(size + size // 8, BLOCK_SIZE + BLOCK_SIZE // 8)  # blocks are of about one size
             self.size = entries = size * more
@@ -154,7 +154,7 @@ class CellRows:
         )  # fmt: skip
 
     def run(self, size: int, call: Callable[..., Any]) -> tuple[int, ...]:
-        """What a loop says, but for names, that is called with `arguments`; again if so many bytes need more room."""
+        """Call a loop with `arguments`, with more room if it was not enough; return its result without names."""
         found: tuple[int, ...] = ()
         for more in (1, 4, 16):
             self.make_room(size, more)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Fields of a `ReaderConfig` that name a column which is no feature.
 NON_FEATURE_COLUMNS = ("target", "weight", "tag")
-#: So many columns are named where one is not there.
+#: How many columns an error names where one is not there.
 MOST_NAMED = 20
 #: How many different cells of a column are examples, out of how many first rows.
 EXAMPLES, EXAMPLE_ROWS = 3, 100

@@ -49,9 +49,9 @@ DELIMITERS = ",\t;|"
 OPTION_DEFAULTS = (("names", None), ("decimal", "."))
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
-#: A record of more bytes is a quote that nobody closed.
+#: A record of more bytes is a quote that is not closed.
 LONGEST_RECORD = 2**26
-#: So many records decide about the delimiter.
+#: How many records decide about the delimiter.
 LOOKED_AT = 100
 
 
@@ -229,7 +229,7 @@ class CsvRecords:
         return CsvRecords(data, rest, self.fields[1:], self.lines[1:], self.file, self.read, False)
 
     def of_width(self, width: int, bad: BadLines) -> CsvRecords:
-        """The records with so many fields; the others are bad lines."""
+        """Return the records with `width` fields; the others are bad lines."""
         right = self.fields == width
         for k in np.flatnonzero(~right).tolist():
             reason = f"has {self.fields[k]} fields, but there are {width} columns"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: What may stand between the parts of an object.
 JSON_BLANKS = re.compile(r"[ \t\r\n]*")
-#: So many patterns of objects are looked for by the loop.
+#: The most patterns of objects that the loop looks for.
 MOST_PATTERNS = 16
 
 

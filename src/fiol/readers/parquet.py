@@ -26,7 +26,7 @@ from fiol.readers.sources import Sources, forget_pipe
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
 
-#: So many rows are a batch, and so many decide what columns are.
+#: Rows of a batch, and rows that decide what columns are.
 ROWS_AT_ONCE = 2**14
 
 
@@ -49,7 +49,7 @@ class Parquet(Format):
         return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
     def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """A batch per so many rows of a row group."""
+        """Yield a batch per `ROWS_AT_ONCE` rows of a row group."""
         if reading.coding is None or not reading.coding.complete:
             given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
             made = self.infer_from_sources(sources, b"", sources.files[0], given)

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 
-#: So many batches are made ahead.
+#: How many batches are prefetched.
 DEPTH = 4
 #: A thread that has nothing to do looks this often, in seconds, whether anybody still waits for it.
 GLANCE = 0.1
@@ -19,7 +19,7 @@ GLANCE = 0.1
 class Prefetch(Generic[Item]):
     """Yield the items of an iterator, each made ahead in a thread; errors are raised where they would have come.
 
-    The thread ends with the iterator, when `close` is called, and when nobody holds this object any more; then the
+    The thread ends with the iterator, when `close` is called, and when this object is no longer referenced; then the
     iterator is closed, too. (A thread that waits for a pipe ends when that has something to say; it is a daemon.)
 
     >>> list(Prefetch(iter("abc")))

@@ -137,7 +137,7 @@ class ReaderConfig:
 class Reader:
     """An iterator over batches, which knows how many lines were left out until the last one it gave.
 
-    It may be closed before its end, which `with` does; a reader that nobody holds any more closes itself.
+    It may be closed before its end, which `with` does; a reader that is no longer referenced closes itself.
     """
 
     def __init__(self, batches: Iterator[Batch], bad: BadLines, prefetch: bool) -> None:

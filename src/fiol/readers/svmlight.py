@@ -90,7 +90,7 @@ class SvmlightLines:
         self.base, self.size = np.uint64(0 if zero_based else 1), -1
 
     def make_room(self, size: int) -> None:
-        """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry 4."""
+        """Allocate arrays for all that could be in this many bytes: a row takes 2 of them, an entry 4."""
         if size > self.size:
             self.size = size = max(size, BLOCK_SIZE)
             self.y, self.indptr = np.empty(size // 2 + 1), np.empty(size // 2 + 2, np.int64)

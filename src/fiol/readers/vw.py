@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 #: What ends a number, and a name.
 AFTER_NUMBER = b" \t\r\n|"
-#: What stands before the first bar: numbers, and a tag that a quote or a number before it tells from a column.
+#: What stands before the first bar: numbers, and a tag that a quote or a number before it distinguishes from a column.
 VW_LINE = re.compile(rb"(?:%s[ \t]+){0,3}(?:'[^ \t|]*[ \t]*)?\|.*|(?:%s[ \t]+){1,3}[^ \t|]+\|.*" % (NUMBER, NUMBER))
-#: So many names there can be in a batch, of so many bytes, unless a single row has more; and namespaces with a number.
+#: The most names in a batch, and bytes of them, unless a single row has more; and namespaces with a number.
 MOST_NAMES, MOST_TEXT, MOST_SPACES = 2**19, 2**22, 2**9
 #: The most entries and products of a batch, unless a single row has more: they take about 40 bytes each.
 MOST_PRODUCTS = 2**18
-#: About so many bytes are decoded at a time.
+#: About how many bytes are decoded at a time.
 DECODED = 2**12
 
 
@@ -120,7 +120,7 @@ class VwLines:
         self.digits = bytearray(48)  # of a feature's place, ending at 24
 
     def make_room(self, size: int) -> None:
-        """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry, too."""
+        """Allocate arrays for all that could be in this many bytes: a row takes 2 of them, an entry, too."""
         if size > self.size:
             self.size = size = max(size, BLOCK_SIZE)
             rows = entries = size // 2 + 1
