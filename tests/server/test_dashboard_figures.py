@@ -122,6 +122,7 @@ def test_delays_are_those_of_labels_and_not_of_expired_predictions():
 def test_default_label_of_expired_predictions_is_no_delay(tmp_path):
     with client_of(tmp_path, rules=LabelRules(horizon=0.001, default="no")) as client:
         predict(client, {"features": row(0)[0], "id": "a"})
+        client.registry.journal.clock.start += 1.0
         client.run_in_writer(lambda: client.registry.writer._expire())
         metrics = client.registry.models["m"].metrics
         assert metrics.labels["expired"] == 1
