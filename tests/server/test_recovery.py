@@ -220,15 +220,21 @@ def test_row_that_the_model_fails_on_is_refused_and_never_replayed(tmp_path, mon
     true_learn = TrainedModel.learn
     with client_of(tmp_path) as client:
         learn(client, {"rows": rows(0, 10)})
+        predict(client, {"rows": [{"features": row(k)[0], "id": str(k)} for k in range(7)]})
         with monkeypatch.context() as patch:
             patch.setattr(TrainedModel, "learn", fail_on_seven)
+            labels = {"rows": [{"id": str(k), "label": "yes"} for k in range(7)]}
+            assert learn(client, labels).status == 422
+            assert client.registry.writer.join_labels.pending == 7  # they wait for another label
             answer = learn(client, {"rows": rows(10, 17)}, key="k")
         assert (answer.status, answer.json()["error"]["reason"]) == (422, "a defect of the library")
         assert learn(client, {"rows": rows(10, 15)}).status == 200
+        assert learn(client, {"id": "3", "label": "no"}).json()["outcomes"] == {"learned": 1}
         kill(client)
     registry = open_registry(tmp_path)
-    assert [record.refused for record in registry.journal.records()] == [None, None, "a defect of the library", None]
-    assert registry.models["m"].model.rounds == 15
+    refused = [record.position for record in registry.journal.records() if record.refused == "a defect of the library"]
+    assert refused == [4, 5]
+    assert registry.models["m"].model.rounds == 16
     assert_same(registry.models["m"].model, fed(tmp_path))
     registry.close()
 

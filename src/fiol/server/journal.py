@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 #: The version of the tables, and statements that convert a file of an earlier version to the next one.
@@ -141,12 +141,13 @@ class Journal:
         )
         return record
 
-    def refuse(self, position: int, reason: str) -> None:
-        """Mark a record that the model did not accept, so that no replay learns from it."""
+    def refuse(self, position: int, reason: str, undo: Callable[[], None] = lambda: None) -> None:
+        """Mark a record that the model did not accept, so that no replay learns it; `undo` what else it changed."""
         with self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
             self.connection.execute("UPDATE journal SET refused = ? WHERE position = ?", (reason, position))
             self.connection.execute("DELETE FROM answers WHERE position = ?", (position,))
+            undo()
 
     def compact(self, before: int) -> int:
         """Remove records before a position, but not the last one of the journal; return how many, at most 1,000."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fiol.server.journal import Journal, Record
+from fiol.server.labels import forget_labels
 from fiol.server.messages import LearnRecord, ReplaceRecord, decoder_of
 from fiol.server.served_model import EncodedRows, ServedModel
 from fiol.server.snapshots import SnapshotStore
@@ -38,6 +39,12 @@ def learn_records(
     else:
         return []
     return [refused for one in records for refused in learn_records(served, [one])]
+
+
+def refuse_record(journal: Journal, model: str, position: int, record: LearnRecord, reason: str) -> None:
+    """Mark a record that a model did not accept; its predictions wait for another label."""
+    now = journal.clock.now()
+    journal.refuse(position, reason, lambda: forget_labels(journal.connection, model, record, now))
 
 
 def joined_records(records: Sequence[LearnRecord]) -> LearnRecord:
@@ -74,8 +81,9 @@ def replay(
             found = learn_records(served, mine) if mine else []
             if served.name == of:  # what the live model refuses no shadow learns
                 refused = dict(found)
-                for position, reason in found:
-                    journal.refuse(position, reason)
+                for position, record in mine:
+                    if position in refused:
+                        refuse_record(journal, of, position, record, refused[position])
         waiting.clear()
 
     start = min(served.position for served in models.values())

@@ -20,7 +20,7 @@ from typing import Any
 from fiol.server.journal import Journal, Record
 from fiol.server.labels import LabelJoin, RefusedError
 from fiol.server.messages import LearnAnswer, LearnRecord, LearnRow, PredictAnswer, PredictRecord, encode
-from fiol.server.replay import learn_records
+from fiol.server.replay import learn_records, refuse_record
 from fiol.server.served_model import EncodedRows, ServedModel
 from fiol.server.snapshots import SnapshotStore
 
@@ -415,12 +415,13 @@ class Writer(threading.Thread):
             commands, rows = encoded.get(served.name, ([], None))
             known = rows if [entry.command for entry in run] == commands else None
             refused = dict(learn_records(served, [(one.position, one.record) for one in run], known))
-            for position, reason in refused.items():
-                self.journal.refuse(position, reason)
             for entry in run:
                 if entry.position not in refused:
                     served.metrics.note_labels(entry.outcomes, entry.record.delays)
-                elif entry.command is not None:
+                    continue
+                refuse_record(self.journal, served.name, entry.position, entry.record, refused[entry.position])
+                self.join_labels.recount()
+                if entry.command is not None:
                     entry.command.error = RefusedError(refused[entry.position])
             left = [(one.position, one.record) for one in run if one.position not in refused]
             for shadow in self.shadows_of(served.name) if left else ():
