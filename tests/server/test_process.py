@@ -1,10 +1,12 @@
 """`fiol serve` as a process: options, signals, TLS, kills."""
 
+import asyncio
 import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from server.serving import SPECIFICATION, row, rows
 
 from fiol.cli import main
 from fiol.client import Client, ServerError
+from fiol.server.run import bound_socket
 
 ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
 TOKEN = "a-token-of-some-length"
@@ -125,3 +128,22 @@ def test_wrong_options_are_errors_of_one_line(tmp_path, monkeypatch, words, mess
     assert done.exit_code in (1, 2)
     assert message in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_small_answers_are_sent_at_once():
+    async def option_of_a_connection():
+        accepted = asyncio.get_running_loop().create_future()
+
+        def accept(_, writer):
+            accepted.set_result(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        bound = bound_socket("127.0.0.1", 0)
+        async with await asyncio.start_server(accept, sock=bound):
+            _, writer = await asyncio.open_connection(*bound.getsockname())
+            found = await accepted
+            writer.close()
+            await writer.wait_closed()
+            return found
+
+    assert asyncio.run(option_of_a_connection()) != 0
