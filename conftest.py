@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import importlib.util
 import os
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def source_hash() -> str:
 collect_ignore_glob = (
     [] if os.environ.get("FIOL_SPARK") else ["src/fiol/integrations/spark*.py", "src/fiol/spark.py", "tests/spark/*"]
 )
-collect_ignore_glob.append("src/fiol/mlflow.py")  # MLflow warns of itself when it is imported
+if importlib.util.find_spec("mlflow") is None:
+    collect_ignore_glob.append("src/fiol/mlflow.py")
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{source_hash()}")  # read when numba is imported
 

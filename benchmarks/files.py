@@ -43,7 +43,7 @@ import numpy as np
 from benchmarks import data
 from benchmarks.report import Contestant, Target, header, progress, table, take_turns, verdicts
 from benchmarks.tuning import find_vw
-from fiol.readers.reading import Reading, guess
+from fiol.readers.reader_config import ReaderConfig, infer_config
 
 CACHE = data.CACHE.parent / "files"
 #: What is parsed alone is at most so many bytes.
@@ -61,14 +61,14 @@ FEATURES, ENTRIES = 100_000, 75
 CHILD = f"""
 import sys
 import fiol
-from fiol.readers.reading import Reading
+from fiol.readers.reader_config import ReaderConfig
 
 model, form, path, compiled = sys.argv[1:]
 update = fiol.FIOL(fiol.Logistic(), fiol.L1({STRENGTH})) if model == "l1" else None
 options = {{"bits": {BITS}}} if form == "vw" else {{}}
 learner = fiol.Learner(update, **options, compiled=compiled == "compiled")
 rows = 0
-for batch in Reading(form, options=options or {{"zero_based": False}}).batches(path):
+for batch in ReaderConfig(form, options=options or {{"zero_based": False}}).batches(path):
     learner.learn(batch.X, batch.y)
     rows += batch.rows
 with open("/proc/self/status") as file:  # the resident size of getrusage is that of the parent, if larger
@@ -250,9 +250,9 @@ def peak_of_pipe(path: Path, size: float, quick: bool) -> float:
 # --- parsing ----------------------------------------------------------------------------------
 
 
-def of_reader(reading: Reading, path: Path) -> Callable[[], int]:
+def of_reader(reading: ReaderConfig, path: Path) -> Callable[[], int]:
     """Read all batches on this thread."""
-    return lambda: sum(batch.rows for batch in reading.batches(path, ahead=False))
+    return lambda: sum(batch.rows for batch in reading.batches(path, prefetch=False))
 
 
 def of_scikit_learn(path: Path) -> Callable[[], Any]:
@@ -304,11 +304,11 @@ def parse_alone(texts: Texts, rounds: int) -> dict[str, float]:
         paths["json"] = Path(folder, "json")
         write_objects(paths["csv"], paths["json"], size)
         contestants: dict[str, tuple[Path, Callable[[], Any]]] = {
-            "fiol svmlight": (paths["svmlight"], of_reader(Reading("svmlight"), paths["svmlight"])),
-            "fiol vw, names": (paths["vw"], of_reader(Reading("vw"), paths["vw"])),
-            "fiol vw, hashed": (paths["vw"], of_reader(Reading("vw", options={"bits": BITS}), paths["vw"])),
-            "fiol csv, numbers": (paths["csv"], of_reader(guess(paths["csv"]), paths["csv"])),
-            "fiol json, numbers": (paths["json"], of_reader(guess(paths["json"]), paths["json"])),
+            "fiol svmlight": (paths["svmlight"], of_reader(ReaderConfig("svmlight"), paths["svmlight"])),
+            "fiol vw, names": (paths["vw"], of_reader(ReaderConfig("vw"), paths["vw"])),
+            "fiol vw, hashed": (paths["vw"], of_reader(ReaderConfig("vw", options={"bits": BITS}), paths["vw"])),
+            "fiol csv, numbers": (paths["csv"], of_reader(infer_config(paths["csv"]), paths["csv"])),
+            "fiol json, numbers": (paths["json"], of_reader(infer_config(paths["json"]), paths["json"])),
             "load_svmlight_file": (paths["svmlight"], of_scikit_learn(paths["svmlight"])),
             "pyarrow csv": (paths["csv"], of_pyarrow(paths["csv"])),
         }

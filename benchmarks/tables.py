@@ -159,6 +159,9 @@ def river_models(found: Table) -> dict[str, list[Any]]:
     """Return River's models by name; of several the best counts."""
     from river import forest, linear_model, multiclass, optim, preprocessing, tree
 
+    lines: list[Any]
+    trees: list[Any]
+    forests: list[Any]
     if found.classes == 0:
         lines = [linear_model.LinearRegression(optim.SGD(rate)) for rate in RIVER_RATES]
         trees = [tree.HoeffdingAdaptiveTreeRegressor(seed=1)]

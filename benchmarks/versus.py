@@ -53,16 +53,16 @@ def times(value: Any) -> Iterator[tuple[str, float]]:
 
     >>> dict(times({"results": [{"name": "a9a", "rows": 3, "us": {"FIOL": 0.5}}]}))
     {'a9a, rows 3: FIOL': 0.5}
-    >>> dict(times({"us": {"a9a": {"ensemble": 0.5, "gate": 0.7}}}))
+    >>> dict(times({"command": "python -m", "us": {"a9a": {"ensemble": 0.5, "gate": 0.7}}}))
     {'us, a9a: ensemble': 0.5, 'us, a9a: gate': 0.7}
     """
     if isinstance(value, list):
         for entry in value:
             yield from times(entry)
     elif isinstance(value, dict):
-        facts = {
-            key: found for key, found in value.items() if isinstance(found, (str, int, float)) and key != "command"
-        }
+        facts = {key: found for key, found in value.items() if isinstance(found, (str, int, float))}
+        if "command" in value:  # the header of a benchmark: machine, versions, time
+            facts = {}
         label = ", ".join(str(found) if isinstance(found, str) else f"{key} {found}" for key, found in facts.items())
         for key, found in value.items():
             if key in TIMES and isinstance(found, dict):

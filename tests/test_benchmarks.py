@@ -943,6 +943,8 @@ def test_times_are_read_from_benchmark_json():
     passes = [{"task": "a9a", "rows": 3, "seconds": {"fiol": 0.5}}]
     found = {"command": "python -m x", "results": [{"name": "a9a", "us": {"FIOL": 2.0}}], "passes": passes}
     assert dict(times(found)) == {"a9a: FIOL": 2.0, "a9a, rows 3: fiol": 0.5}
+    by_set = {"command": "python -m x", "date": "today", "us": {"a9a": {"gate": 2.0}}}
+    assert dict(times(by_set)) == {"us, a9a: gate": 2.0}
 
 
 def test_folder_without_a_version_raises(tmp_path, capsys):

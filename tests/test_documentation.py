@@ -115,9 +115,9 @@ def test_commands_and_options_exist(page):
         command = main.get_command(click.Context(main), name)
         assert command is not None, f"fiol {name}"
         while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-            found = command.get_command(click.Context(command), words[0])
-            assert found is not None, f"fiol {name} {words[0]}"
-            command, words = found, words[1:]
+            found = [command.get_command(click.Context(command), one) for one in words[0].split("|")]
+            assert None not in found, f"fiol {name} {words[0]}"
+            command, words = found[0], words[1:]
         if name == "vw":
             words = words[: words.index("--")] if "--" in words else words
         options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}

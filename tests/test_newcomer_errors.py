@@ -52,7 +52,10 @@ MEANT = {
         lambda: FIOL(Squared(), L1(0.1), 0.1),
         r"^step_size must be a fiol.StepSize, got 0.1: did you mean fiol.Constant\(0.1\)\?$",
     ),
-    "loss for update": (lambda: Learner(Logistic()), r"^update must be .* did you mean fiol.FIOL\(Logistic\(\)\)\?$"),
+    "loss for update": (
+        lambda: Learner(Logistic()),
+        r"^update must be .* did you mean fiol.Stacked\(Logistic\(\)\) or fiol.FIOL\(Logistic\(\)\)\?$",
+    ),
     "learn(dict)": (
         lambda: learner().learn({"a": 1.0}, 1.0),
         r"not a single dict: use learn_named, or put it in a list",

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from typing import Any
 
-import mlflow.pyfunc
 import numpy as np
 import pandas as pd
 
 from fiol.workflow.model import open_model
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # MLflow warns of its own annotations
+    import mlflow.pyfunc
 
 
 class FiolPythonModel(mlflow.pyfunc.PythonModel):  # type: ignore[misc,name-defined,unused-ignore]

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse
+from oracles.outliers import learned
 
 import fiol
 
@@ -131,11 +132,13 @@ def test_noise_adds_to_variance_of_seen_features(free):
     for row, label in zip(X, y, strict=True):
         x = np.append(row, 1.0)
         seen = x != 0.0
-        peak = np.maximum(peak, np.abs(x))
-        unit = np.where(seen & free, peak, 1.0)
+        unit = np.where(seen & free, np.maximum(peak, np.abs(x)), 1.0)
         expected = 2.0 * (x[seen] ** 2 / unit[seen] ** 2 * (1.0 / (3.0 * left + bends / unit**2) + 0.2)[seen]).sum()
         np.testing.assert_allclose(learner.uncertainty(row[None, :])[0] ** 2, expected, rtol=1e-10)
         learner.learn(row[None, :], [label])
+        x = learned(x, peak) if free else x
+        peak = np.maximum(peak, np.abs(x))
+        unit = np.where(seen & free, peak, 1.0)
         h = 3.0 * left + bends / unit**2
         grown = np.where(seen, 1.0 / (1.0 + 0.2 * h), 1.0)
         left, bends = left * grown, bends * grown

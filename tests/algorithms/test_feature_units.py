@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from oracles import table1
+from oracles import outliers, table1
 from streams import Stream
 
 import fiol
@@ -159,8 +159,11 @@ def test_ledger_measures_penalties_in_feature_units():
     expected, peaks = 0.0, np.zeros(4)
     with Ledger(learner, every=1) as ledger:
         for row, target, c in zip(X, y, weight, strict=True):
-            grown = np.where((np.abs(row) > peaks) & (peaks > 0.0), peaks / np.where(row == 0.0, 1.0, np.abs(row)), 1.0)
-            w, peaks = learner.weights * grown, np.maximum(peaks, np.abs(row))
+            seen = outliers.learned(row, peaks)
+            grown = np.where(
+                (np.abs(seen) > peaks) & (peaks > 0.0), peaks / np.where(seen == 0.0, 1.0, np.abs(seen)), 1.0
+            )
+            w, peaks = learner.weights * grown, np.maximum(peaks, np.abs(seen))
             learner.learn([row], [target], [c])
             expected += np.sum(0.03 * peaks * np.abs(w) + 0.05 * (peaks * w) ** 2)
     np.testing.assert_allclose(ledger.records.penalty[-1], expected, rtol=1e-9)

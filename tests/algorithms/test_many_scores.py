@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles.outliers import learned
 from scipy.special import softmax
 
 import fiol
@@ -100,7 +101,7 @@ def play(update, X, y, weight):
         return prox(step[:, None] * sums, step, used * l1, used * l2)
 
     for t, (row, target, c) in enumerate(zip(X, y, weight, strict=True), 1):
-        x = np.append(row, 1.0)
+        x = learned(np.append(row, 1.0), peaks) if free else np.append(row, 1.0)
         if free and last:
             grown = (np.abs(x) > peaks) & (peaks > 0.0)
             sums[grown] *= (peaks[grown] / np.abs(x[grown]))[:, None]

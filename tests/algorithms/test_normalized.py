@@ -4,6 +4,7 @@ from math import exp
 
 import numpy as np
 import pytest
+from oracles.outliers import learned
 from scipy.optimize import brentq
 
 import fiol
@@ -22,7 +23,7 @@ def play(size, free, X, y, weight):
     """The rounds of logistic loss, number by number: scores before each."""
     w, peak, scores = np.zeros(X.shape[1] + 1), np.zeros(X.shape[1] + 1), []
     for row, label, c in zip(X, y, weight, strict=True):
-        x = np.append(row, 1.0)
+        x = learned(np.append(row, 1.0), peak) if free else np.append(row, 1.0)
         seen = np.flatnonzero(x)
         for i in seen:
             if free and abs(x[i]) > peak[i]:
@@ -55,9 +56,12 @@ def test_normalized_step_moves_the_score_independently_of_row_length(step_size, 
     learner = fiol.Learner(
         fiol.FIOL(fiol.Squared(), step_size=step_size), n_features=4, intercept=intercept, compiled=False
     )
+    peak = np.zeros(4)
     for row, target in zip(X, y, strict=True):
         before = learner.learn(row[None, :], [target])[0]
-        after = learner.scores(row[None, :])[0]  # p = 1/2: beta = (y - z) / (1 + p), moved by p beta
+        seen = learned(row, peak) if step_size.scale_free else row
+        peak = np.maximum(peak, np.abs(seen))
+        after = learner.scores(seen[None, :])[0]  # p = 1/2: beta = (y - z) / (1 + p), moved by p beta
         np.testing.assert_allclose(after - before, 0.5 * (target - before) / 1.5, rtol=1e-9)
 
 

@@ -137,6 +137,27 @@ def test_samples_of_the_page_are_bounded(client, open_page):
     assert found == [900, 900, 900, 900, 2101, None]
 
 
+def test_windows_of_two_models_are_compared_over_the_same_time(client, open_page):
+    page = open_page(client)
+    wait_live(page)
+    losses, since, merged = page.evaluate(
+        """async () => {
+            const { lossAtTimes, lossSince, mergedWindows } = await import("/static/model_panels.js");
+            const shadow = { time: [25, 35, 38], loss: [1, 2, 5], mass: [10, 30, 10] };
+            const live = { time: [10, 20, 30, 40], loss: [1, 2, 3, 5], mass: [1, 1, 1, 3] };
+            const same = Array(161).fill(2);
+            const many = { rows: same, mass: same, time: same, loss: same.map((_, k) => k), constant_loss: same,
+                           prediction: same, label: same, unseen: same, members: [same] };
+            const { rows, loss, total, members } = mergedWindows(many);
+            return [lossAtTimes([10, 20, 30, 40, 50], shadow), lossSince(live, 25),
+                    [rows.slice(0, 2), loss.slice(0, 2), total.slice(0, 2), rows.length, members[0].length]];
+        }"""
+    )
+    assert losses == [None, None, 1, (2 * 30 + 5 * 10) / 40, (2 * 30 + 5 * 10) / 40]
+    assert since == (3 + 5 * 3) / 4
+    assert merged == [[6, 12], [1, 4], [1, 2.5], 54, 54]  # three windows in each, two in the last
+
+
 # --- changes ----------------------------------------------------------------------------------
 
 

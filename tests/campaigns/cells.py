@@ -29,7 +29,7 @@ from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.readers import csv as csv_reader
 from fiol.readers import json_lines
 from fiol.readers.loops.codes import MISSING_WORDS
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 
 #: Good lines; the first ones say what columns hold.
 GOOD = {
@@ -231,8 +231,8 @@ def plain_json(text):
 
 def read(reading, text, looped):
     """Targets and features of rows, how many lines were refused, and the first of them."""
-    csv_reader.LOOPED_FROM = json_lines.LOOPED_FROM = 0 if looped else math.inf
-    reader = reading.batches(io.BytesIO(text), "skip", ahead=False)
+    csv_reader.COMPILED_MIN_BYTES = json_lines.COMPILED_MIN_BYTES = 0 if looped else math.inf
+    reader = reading.batches(io.BytesIO(text), "skip", prefetch=False)
     rows, places = [], []
     for batch in reader:
         y = [None] * batch.rows if batch.y is None else batch.y if isinstance(batch.y, list) else batch.y.to_pylist()
@@ -274,7 +274,8 @@ def run(lines, seed=0, only=None, together=60):
     draw, counts = random.Random(seed), collections.Counter()
     formats, begun = [only] if only else list(GOOD), PIECES + plain_lines.PIECES
     readings = {
-        form: guess(io.BytesIO(HEADER[form] + b"\n".join(GOOD[form][:2])), format=form, target="y") for form in formats
+        form: infer_config(io.BytesIO(HEADER[form] + b"\n".join(GOOD[form][:2])), format=form, target="y")
+        for form in formats
     }
     for form, reading in readings.items():  # compiled, or loaded, before anything is timed
         read(reading, HEADER[form] + b"\n".join(GOOD[form]), True)

@@ -33,6 +33,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 import material
 from material import ENTROPIC, LOSSES, QUADRATIC
+from oracles import outliers
 from oracles.optimality import joint_objection, objection
 
 GEOMETRIES = (*QUADRATIC, *ENTROPIC)
@@ -259,6 +260,7 @@ def judge_stream(stream: Stream, compiled: bool) -> Outcome:
         for name, now in after["state"].items():
             if name == "peak":
                 was = before["state"][name]
+                x = outliers.learned(x, was)
                 w = w * np.where((now > was) & (was > 0.0), was / np.where(now > 0.0, now, 1.0), 1.0)
         lo, hi = update.regularizer.bounds()
         w = np.clip(w, lo, hi)  # where a round starts

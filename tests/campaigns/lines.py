@@ -22,7 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.readers.plain import plain_rows, plain_svmlight, plain_vw
 
-from fiol.readers.reading import Reading
+from fiol.readers.reader_config import ReaderConfig
 
 #: Good lines.
 GOOD = {
@@ -87,7 +87,7 @@ def rows_of(batches, form):
 
 def check(text, form, options):
     """Compare reader and slow parser; return how many rows were read and how many lines refused."""
-    reader = Reading(form, options=options).batches(io.BytesIO(text), "skip", ahead=False)
+    reader = ReaderConfig(form, options=options).batches(io.BytesIO(text), "skip", prefetch=False)
     start = time.process_time()  # other processes may keep this one waiting
     rows = list(rows_of(reader, form))
     took = time.process_time() - start
@@ -108,7 +108,7 @@ def check(text, form, options):
 def run(lines, seed=0, only=None, together=400):
     """Check so many lines, some of them together in a text; return counts by format and outcome."""
     for form, good in GOOD.items():  # compiled, or loaded, before anything is timed
-        list(Reading(form).batches(io.BytesIO(good[0])))
+        list(ReaderConfig(form).batches(io.BytesIO(good[0])))
     draw, counts = random.Random(seed), collections.Counter()
     formats = [only] if only else list(GOOD)
     while sum(counts.values()) < lines:

@@ -53,11 +53,11 @@ class Looped:
         self.size = size
 
     def __enter__(self):
-        self.before = csv_reader.LOOPED_FROM
-        csv_reader.LOOPED_FROM = json_lines.LOOPED_FROM = self.size
+        self.before = csv_reader.COMPILED_MIN_BYTES
+        csv_reader.COMPILED_MIN_BYTES = json_lines.COMPILED_MIN_BYTES = self.size
 
     def __exit__(self, *_):
-        csv_reader.LOOPED_FROM = json_lines.LOOPED_FROM = self.before
+        csv_reader.COMPILED_MIN_BYTES = json_lines.COMPILED_MIN_BYTES = self.before
 
 
 # --- ways in ----------------------------------------------------------------------------------

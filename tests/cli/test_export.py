@@ -17,7 +17,7 @@ from tests.interpreted import interpret_all
 import fiol
 from fiol.exports.json_model import load_json
 from fiol.readers.converting import Conversion
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 
 CSV = '''age,city,day,at,"bought ""it"""
 30,Rome,2024-03-04,07:30:10,yes
@@ -111,7 +111,7 @@ def test_rejected_export_leaves_files_unchanged(bought):
 
 
 def learned(*files, **given):
-    reading = guess(list(map(str, files)), **given)
+    reading = infer_config(list(map(str, files)), **given)
     learner = fiol.Learner(fiol.FIOL(fiol.Squared()))
     for batch in reading.batches(list(map(str, files))):
         learner.learn(batch.X, batch.y, batch.weights)

@@ -19,7 +19,7 @@ from fiol.exports.json_model import load_json, model_from_json, model_to_json
 from fiol.persistence.model import read_model, write_model
 from fiol.persistence.model_file import ModelFileError
 from fiol.readers.columns import coding_of
-from fiol.readers.reading import Reading
+from fiol.readers.reader_config import ReaderConfig
 
 ROWS = 40
 #: Texts that are dates and numbers in some rows, and neither in others.
@@ -173,7 +173,7 @@ def test_model_file_stores_the_encoding_once(table, tmp_path):
     model, again = tmp_path / "table.fiol", tmp_path / "again.fiol"
     invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
     learner = fiol.load(model)
-    assert learner.table_encoding == coding_of(Reading.from_json(learner.meta["reading"]))
+    assert learner.table_encoding == coding_of(ReaderConfig.from_json(learner.meta["reading"]))
     assert learner.table_encoding.pairs == (("age", "code"),)
     assert "coding" not in read_model(model).header
     learner.save(again)

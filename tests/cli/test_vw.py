@@ -14,7 +14,7 @@ from tests.interpreted import interpret_all
 import fiol
 from fiol.cli.vw import namespaces_in
 from fiol.cli.vw_options import VwOptionError, translated_words
-from fiol.readers.reading import Reading
+from fiol.readers.reader_config import ReaderConfig
 
 TRAIN = "train a.vw --format vw"
 END = "-o m --force"
@@ -151,7 +151,7 @@ def test_interactions_are_as_many_as_those_of_vowpal_wabbit(tmp_path, line, opti
     file.write_text(f"{line}\n")
     (command,) = translated_words(["-d", str(file), *options.split()], namespaces_in).commands
     pairs = [tuple(pair.split(",")) for option, pair in itertools.pairwise(command) if option == "--pairs"]
-    (batch,) = Reading("vw", pairs=pairs).batches(io.BytesIO(line.encode()))
+    (batch,) = ReaderConfig("vw", pairs=pairs).batches(io.BytesIO(line.encode()))
     assert len(batch.X.names) == len(batch.X.chunk.indices) == count
 
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from oracles.outliers import learned
 from scipy import sparse
 
 import fiol
@@ -115,6 +116,8 @@ def play(step_size, X, y, weight, lam):
     for t, (row, target, c) in enumerate(zip(X, y, weight, strict=True), 1):
         x = np.append(row, 1.0)
         if free:  # a value larger than any before shrinks its weight first
+            x = learned(x, peaks)
+            row = x[:d]
             grown = (np.abs(x) > peaks) & (peaks > 0.0)
             w[grown[:d]] *= peaks[grown] / np.abs(x[grown])
             peaks = np.maximum(peaks, np.abs(x))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from interpreted import interpret
 from numba import config
+from oracles.outliers import learned
 from scipy.sparse import csr_matrix
 
 import fiol
@@ -67,7 +68,7 @@ def as_dicts(X):
 
 def play(X, y, eta, far=2.0):
     """Implicit rounds of squared loss, scale-free with constant steps, from the definitions."""
-    n, d = X.shape
+    (n, d), taken = X.shape, X.copy()
     w, b, peak, scores, centred, mean = np.zeros(d), 0.0, np.zeros(d), [], np.zeros(d, bool), np.zeros(d)
     for t in range(n):
         if t == 32:
@@ -77,8 +78,10 @@ def play(X, y, eta, far=2.0):
             b += np.sum((w * first.mean(axis=0))[centred])
             peak[centred] = distance[centred]
         if t >= 32:
-            mean = np.where(centred, X[:t].mean(axis=0), 0.0)
+            mean = np.where(centred, taken[:t].mean(axis=0), 0.0)
         x = X[t] - mean
+        x = learned(x, peak)
+        taken[t] = np.where(centred, mean + x, X[t])
         grown = (np.abs(x) > peak) & (peak > 0.0)
         w[grown] *= peak[grown] / np.abs(x[grown])
         peak = np.maximum(peak, np.abs(x))
@@ -86,7 +89,7 @@ def play(X, y, eta, far=2.0):
         steps = np.where(peak > 0.0, eta / np.where(peak > 0.0, peak, 1.0) ** 2, 0.0)
         beta = (y[t] - scores[-1]) / (1.0 + eta + np.sum(steps * x * x))
         w, b = w + steps * beta * x, b + eta * beta
-    mean = np.where(centred, X.mean(axis=0), 0.0)
+    mean = np.where(centred, taken.mean(axis=0), 0.0)
     return np.array(scores), w, b - np.sum(w * mean)
 
 

@@ -112,7 +112,7 @@ def gated(loss, group, penalty, ridge=0.0):
 GATED = [
     (gated(fiol.Logistic(), (7, 5, 4), L1(0.01)), {}),
     (gated(fiol.Logistic(), (1, 6, 7, 3, 0), L1(0.01), 0.02), {}),
-    (gated(fiol.Squared(), (7, 5), L1(0.02)), {"dtype": "float32"}),
+    (gated(fiol.Squared(), (7, 5), L1(0.2)), {"dtype": "float32"}),
     (gated(fiol.Quantile(0.3), (5, 2, 6, 7, 4, 1, 0), L1(0.005)), {"intercept": False}),
     (gated(fiol.Hinge(), (3, 5, 6), fiol.ElasticNet(0.01, 0.1)), {}),
 ]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from oracles.outliers import learned
 from partly_seen import PLAIN, SCALE_FREE, ensemble_learner, lanes, partly_seen, tolerance
 
 import fiol
@@ -113,8 +114,11 @@ def named_weights(learner, names):
 
 
 def largest_values(rows, names):
-    """The largest absolute value of every feature in these rows."""
-    return np.array([max((abs(row[name]) for row in rows if name in row), default=0.0) for name in names])
+    """The largest absolute value of every feature in these rows, as they are learned from."""
+    peaks = np.zeros(len(names))
+    for row in rows:
+        peaks = np.maximum(peaks, np.abs(learned([row.get(name, 0.0) for name in names], peaks)))
+    return peaks
 
 
 SHARES = [(kind, fiol.Logistic(), in_lanes) for kind in KINDS for in_lanes in (False, True)]

@@ -24,7 +24,7 @@ from fiol.exports.sql import sql_scores
 from fiol.features.cell_rules import moment_of_value, words_of_text
 from fiol.features.date_formats import moments_of_texts
 from fiol.features.table_encoding import TableEncoding
-from fiol.readers.reading import Reading, guess
+from fiol.readers.reader_config import ReaderConfig, infer_config
 
 #: A column whose name is the worst there is, and values alike.
 ODD = 'so "called" \' name = ^*: %'
@@ -333,7 +333,7 @@ def test_edited_and_damaged_json(tmp_path):
 def test_exports_of_models_with_pairs_and_json_rows(tmp_path):
     data = tmp_path / "rows.vw"
     data.write_text("1 |a x y:2 |b z:3 u\n-1 |a x |b z\n1 |a y:0.5 y |b u w:2\n")
-    reading = Reading("vw", pairs=(("a", "b"), ("a", "a")))
+    reading = ReaderConfig("vw", pairs=(("a", "b"), ("a", "a")))
     learner = fiol.Learner(UPDATES[0])
     (batch,) = reading.batches([str(data)])
     learner.learn(batch.X, batch.y)
@@ -351,7 +351,7 @@ def test_exports_of_models_with_pairs_and_json_rows(tmp_path):
         {"y": 1, "new": 2.5, "c": "x"},
     ]
     data.write_text("".join(json.dumps(row) + "\n" for row in objects))
-    reading = guess([str(data)], target="y")
+    reading = infer_config([str(data)], target="y")
     (batch,) = reading.batches([str(data)])
     learner = fiol.Learner(UPDATES[0])
     learner.learn(batch.X, [1.0, -1.0, 1.0])

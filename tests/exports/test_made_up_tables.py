@@ -19,7 +19,7 @@ from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import BLANK_CODES
 from fiol.features.cell_rules import moment_of_value
 from fiol.features.date_formats import moments_of_texts
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 
 ALL_KINDS = (*KINDS, *PYTHON_KINDS)
 
@@ -118,7 +118,7 @@ LATER = st.fixed_dictionaries({}, optional={**JSON_VALUES, "new": st.one_of(NUMB
 def batch_of(reading, objects):
     """Return the rows that the reader of JSON lines makes of objects."""
     lines = "".join(json.dumps({"y": 1, **row}) + "\n" for row in objects)
-    (batch,) = reading.batches(io.BytesIO(lines.encode()), ahead=False)
+    (batch,) = reading.batches(io.BytesIO(lines.encode()), prefetch=False)
     return batch.X
 
 
@@ -126,7 +126,7 @@ def batch_of(reading, objects):
 @given(st.lists(OBJECTS, min_size=1, max_size=4), st.lists(LATER, min_size=1, max_size=3))
 def test_python_scores_rows_of_json_lines_as_the_model(learned, scored):
     start = "".join(json.dumps({"y": 1, **row}) + "\n" for row in learned)
-    reading = guess(io.BytesIO(start.encode()), target="y")
+    reading = infer_config(io.BytesIO(start.encode()), target="y")
     model = fiol.Learner(fiol.FIOL(fiol.Squared()))
     model.learn(batch_of(reading, [*learned, *scored]), np.arange(1.0, 1.0 + len(learned) + len(scored)))
     model.meta["reading"] = reading.to_json()

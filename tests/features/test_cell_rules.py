@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fiol.exports.row_features import features_of_columns
 from fiol.features.cell_rules import cell_text, words_of_text
 from fiol.features.table_encoding import Column, TableEncoding
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 from fiol.training.task_inference import infer_task
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -76,7 +76,7 @@ def test_category_depends_on_its_cell_alone(cell, text):
 
 def test_json_category_depends_on_its_cell_alone():
     first = b'{"x": "a", "y": 1}\n'
-    reading = guess(io.BytesIO(first), format="json", target="y")
+    reading = infer_config(io.BytesIO(first), format="json", target="y")
     for cell, text in [("true", "True"), ("1", "1"), ("1.0", "1"), (str(2**60 + 3), str(2**60 + 3)), ("0.1", "0.1")]:
         line = b'{"x": %s, "y": 1}\n' % cell.encode()
         for data in (line, line + first, line + b'{"x": 1, "y": 1}\n', line + b'{"x": null, "y": 1}\n'):
@@ -92,7 +92,7 @@ def test_integers_keep_their_digits_as_categories(tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in frame.to_dict("records")))
     wanted = [f"x={k}" for k in ids]
     for file in ("a.csv", "a.parquet", "a.jsonl"):
-        reading = guess(tmp_path / file, target="y", coding={"x": "category"})
+        reading = infer_config(tmp_path / file, target="y", coding={"x": "category"})
         (batch,) = reading.batches(tmp_path / file)
         assert batch.X.names[:4] == wanted
     for make in FRAMES.values():
@@ -109,7 +109,7 @@ def test_integers_keep_their_digits_as_labels(tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"x": 1, "y": y}) + "\n" for y in labels))
     found = [np.array(labels), pa.array(labels), labels, pd.Series(labels), np.array(labels, np.uint64)]
     for file in ("a.csv", "a.parquet", "a.jsonl"):
-        (batch,) = guess(tmp_path / file, target="y").batches(tmp_path / file)
+        (batch,) = infer_config(tmp_path / file, target="y").batches(tmp_path / file)
         found.append(batch.y)
     for y in found:
         task = infer_task(y)
@@ -120,7 +120,7 @@ def test_integers_keep_their_digits_as_labels(tmp_path):
 @pytest.mark.parametrize("label", [2**60 + 1, 2**63 - 1, 2**70 + 1])
 def test_long_integers_of_csv_keep_their_digits_as_labels(label):
     data = f"x,y\n1,{label}\n2,3\n".encode()
-    (batch,) = guess(io.BytesIO(data), format="csv", target="y").batches(io.BytesIO(data))
+    (batch,) = infer_config(io.BytesIO(data), format="csv", target="y").batches(io.BytesIO(data))
     assert [int(y) for y in batch.y.to_pylist()] == [label, 3]
 
 

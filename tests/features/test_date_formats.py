@@ -22,7 +22,7 @@ from fiol.features.cell_rules import moment_of_value
 from fiol.features.column_values import BadValueError
 from fiol.features.date_formats import KNOWN_FORMATS, check_format, infer_format, moments_in_bytes, moments_of_texts
 from fiol.features.table_encoding import Column, TableEncoding
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 
 
 @given(st.datetimes(dt.datetime(1, 1, 1)), st.sampled_from(FORMATS), st.booleans())
@@ -203,7 +203,7 @@ def test_every_source_gives_the_features_of_the_rule(tmp_path_factory, case):
     kinds = {"d": {"kind": "date", "format": form, "parts": column.parts}}
     for source, kind in ((csv.encode(), "csv"), (lines.encode(), "json"), (folder / "rows.parquet", "parquet")):
         files = [io.BytesIO(source) if isinstance(source, bytes) else source for _ in range(2)]
-        reading = guess(files[0], format=kind, target="y", coding=TableEncoding.from_spec(kinds))
+        reading = infer_config(files[0], format=kind, target="y", coding=TableEncoding.from_spec(kinds))
         found = [row for batch in reading.batches(files[1], "missing") for row in features_of(batch.X)]
         assert found == expected, kind
 

@@ -16,7 +16,7 @@ from fiol.features.column_values import BadValueError
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers import csv as csv_reader
 from fiol.readers.batch import BadLineError
-from fiol.readers.reading import Reading, guess
+from fiol.readers.reader_config import ReaderConfig, infer_config
 
 
 def csv_of(cells):
@@ -37,9 +37,9 @@ def rows_of(reading, data, on_error="stop"):
 @pytest.mark.parametrize("looped", [True, False])
 @pytest.mark.parametrize("marker", [*MISSING_MARKERS, "N/A", "Inf", " ? ", "Unknown"])
 def test_marker_among_numbers_is_missing(marker, looped, monkeypatch):
-    monkeypatch.setattr(csv_reader, "LOOPED_FROM", 0 if looped else float("inf"))
+    monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     data = csv_of([1.5, marker, *range(1, 40)])
-    reading = guess(io.BytesIO(data), format="csv", target="y")
+    reading = infer_config(io.BytesIO(data), format="csv", target="y")
     assert reading.coding.columns[0].kind == "number"
     found, reader = rows_of(reading, data)
     assert found[:3] == [{"x": 1.5}, {"x is missing": 1.0}, {"x": 1.0}]
@@ -55,9 +55,9 @@ def test_marker_among_numbers_is_missing(marker, looped, monkeypatch):
 
 @pytest.mark.parametrize("looped", [True, False])
 def test_text_among_numbers_is_missing_and_counted(looped, monkeypatch):
-    monkeypatch.setattr(csv_reader, "LOOPED_FROM", 0 if looped else float("inf"))
+    monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     data = csv_of([*range(1, 20), "oh", "1,5".join('""'), 7])
-    reading = guess(io.BytesIO(data), format="csv", target="y")
+    reading = infer_config(io.BytesIO(data), format="csv", target="y")
     assert reading.coding.columns[0].kind == "number"
     found, reader = rows_of(reading, data, "missing")
     assert found[18:] == [{"x": 19.0}, {"x is missing": 1.0}, {"x is missing": 1.0}, {"x": 7.0}]
@@ -72,14 +72,14 @@ def test_text_among_numbers_is_missing_and_counted(looped, monkeypatch):
 
 
 def test_bad_target_is_an_error_though_cells_may_be_missing():
-    reading = guess(io.BytesIO(csv_of([1, 2, 3])), format="csv", target="y")
+    reading = infer_config(io.BytesIO(csv_of([1, 2, 3])), format="csv", target="y")
     for line in (b"1,oh\n", b"1,?\n", b"1\n"):
         with pytest.raises(BadLineError):
             rows_of(reading, csv_of([1, 2]) + line, "missing")
 
 
 def test_half_texts_and_half_numbers_are_categories():
-    reading = guess(io.BytesIO(csv_of([1, 2, 3, "a", "b"])), format="csv", target="y")
+    reading = infer_config(io.BytesIO(csv_of([1, 2, 3, "a", "b"])), format="csv", target="y")
     assert reading.coding.columns[0].kind == "category"
 
 
@@ -87,7 +87,7 @@ def test_json_text_among_numbers_is_missing_and_counted():
     lines = [{"x": k, "d": "2024-03-01", "y": 0} for k in range(1, 30)]
     lines += [{"x": "?", "d": "-", "y": 1}, {"x": "2.5", "d": "soon", "y": 1}, {"x": "oh", "d": "", "y": 1}]
     data = "\n".join(map(json.dumps, lines)).encode()
-    reading = guess(io.BytesIO(data), format="json", target="y", coding={"d": "date"})
+    reading = infer_config(io.BytesIO(data), format="json", target="y", coding={"d": "date"})
     assert [column.kind for column in reading.coding.columns][:2] == ["number", "date"]
     found, reader = rows_of(reading, data, "missing")
     assert found[29:] == [
@@ -101,8 +101,8 @@ def test_json_text_among_numbers_is_missing_and_counted():
 def test_missing_option_replaces_markers_in_every_column():
     data = b"x,c,y\n1,red,0\n-999,-999,1\n3,NA,1\n,blue,0\n"
     coding = TableEncoding.from_spec(missing=["-999"])
-    reading = guess(io.BytesIO(data), format="csv", target="y", coding=coding)
-    assert Reading.from_json(json.loads(json.dumps(reading.to_json()))) == reading
+    reading = infer_config(io.BytesIO(data), format="csv", target="y", coding=coding)
+    assert ReaderConfig.from_json(json.loads(json.dumps(reading.to_json()))) == reading
     wanted = [
         {"x": 1.0, "c=red": 1.0},
         {"x is missing": 1.0, "c is missing": 1.0},
@@ -122,7 +122,7 @@ def test_missing_option_replaces_markers_in_every_column():
 
 def test_decimal_comma_is_an_option():
     data = b'a;b\n1,5;x\n"-2,25";y\n3;z\n'
-    reading = guess(io.BytesIO(data), format="csv", options={"decimal": ",", "delimiter": ";"})
+    reading = infer_config(io.BytesIO(data), format="csv", options={"decimal": ",", "delimiter": ";"})
     assert rows_of(reading, data)[0] == [{"a": 1.5, "b=x": 1.0}, {"a": -2.25, "b=y": 1.0}, {"a": 3.0, "b=z": 1.0}]
     found, reader = rows_of(reading, data + b"?;x\n1.5;y\n", "missing")
     assert found[3:] == [{"a is missing": 1.0, "b=x": 1.0}, {"a is missing": 1.0, "b=y": 1.0}]
@@ -131,9 +131,9 @@ def test_decimal_comma_is_an_option():
 
 @pytest.mark.parametrize("looped", [True, False])
 def test_column_without_values_in_the_first_rows_does_not_become_categories(looped, monkeypatch):
-    monkeypatch.setattr(csv_reader, "LOOPED_FROM", 0 if looped else float("inf"))
+    monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     first = b"x,z,y\n" + b"1,,0\n2,,1\n" * 5
-    reading = guess(io.BytesIO(first), format="csv", target="y")
+    reading = infer_config(io.BytesIO(first), format="csv", target="y")
     assert reading.coding.columns[1].kind == "undecided"
     assert rows_of(reading, first)[0][0] == {"x": 1.0, "z is missing": 1.0}
     with pytest.raises(BadLineError, match="column 'z' must be missing, as it was in all of the first rows"):

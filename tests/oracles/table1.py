@@ -15,6 +15,7 @@ from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 import fiol
+from oracles.outliers import learned
 
 JUMPS = (fiol.Absolute, fiol.Quantile, fiol.EpsilonInsensitive, fiol.Hinge)
 BINARY = (fiol.Hinge, fiol.SquaredHinge, fiol.Logistic, fiol.Exponential)
@@ -210,6 +211,8 @@ class Game:
     def round(self, t, x, y, weight, jitter):
         """One round; returns the score before it."""
         loss, every = self.loss, range(self.d + 1)
+        if isinstance(self.step, fiol.ScaleFree):
+            x = learned(x, self.peak)
         self.t, self.x, self.w, self.theta = t, jitter(x), jitter(self.w), jitter(self.theta)
         if (
             isinstance(self.step, fiol.ScaleFree) and self.anchor == "last"

@@ -21,7 +21,7 @@ from fiol.readers.cell_rows import format_codes
 from fiol.readers.line_blocks import bytes_and_words, wrapping
 from fiol.readers.loops import cells
 from fiol.readers.loops.dates import moment_at
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 
 #: Fields by the kind of their column; the first ones are what the first megabyte shows.
 FIELDS = {
@@ -85,9 +85,9 @@ def batches_of(reading, data, monkeypatch, looped, on_error="stop"):
     loop = csv_reader.CsvLoop if reading.format == "csv" else json_lines.JsonLoop
     took, call = [], loop.batch
     with monkeypatch.context() as patch:
-        patch.setattr(module, "LOOPED_FROM", 0 if looped else float("inf"))
+        patch.setattr(module, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
         patch.setattr(loop, "batch", lambda self, *a: took.append(call(self, *a)) or took[-1])
-        reader = reading.batches(io.BytesIO(data), on_error, ahead=False)
+        reader = reading.batches(io.BytesIO(data), on_error, prefetch=False)
         found = list(reader)
     return found, [str(error) for error in reader.first_skipped], [batch is not None for batch in took]
 
@@ -112,7 +112,7 @@ def plain(batch):
 def test_compiled_table_parser_matches_fallback(given, monkeypatch):
     draw = random.Random(4)
     first = table_of(draw, 60)
-    reading = guess(io.BytesIO(first), format="csv", **given)
+    reading = infer_config(io.BytesIO(first), format="csv", **given)
     assert {c.name: c.kind for c in reading.coding.columns}["m"] == "date"
     loop_took = 0
     for seed in range(12):
@@ -128,7 +128,7 @@ def test_compiled_table_parser_matches_fallback(given, monkeypatch):
 
 
 def test_unusual_values_use_the_fallback(monkeypatch):
-    reading = guess(io.BytesIO(table_of(random.Random(4), 60)), format="csv", target="y", coding={"w": "words"})
+    reading = infer_config(io.BytesIO(table_of(random.Random(4), 60)), format="csv", target="y", coding={"w": "words"})
     names, good = list(FIELDS), [fields[0] for fields in FIELDS.values()]
     for kind, fields in ODD.items():
         for field in fields:
@@ -156,11 +156,11 @@ def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tm
     (tmp_path / "1.csv").write_text("a,y,c\n" + "".join(rows))
     swapped = (",".join([c.strip(), a, y]) + "\n" for a, y, c in (row.split(",") for row in rows[:1000]))
     (tmp_path / "2.csv").write_text("c,a,y\n" + "".join(swapped))
-    reading = guess(tmp_path / "1.csv", target="y")
+    reading = infer_config(tmp_path / "1.csv", target="y")
     found = []
     for start in (0, float("inf")):
-        monkeypatch.setattr(csv_reader, "LOOPED_FROM", start)
-        found.append([plain(batch) for batch in reading.batches(tmp_path, ahead=False)])
+        monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", start)
+        found.append([plain(batch) for batch in reading.batches(tmp_path, prefetch=False)])
     assert found[0] == found[1]
     assert len(found[0]) == 3
 
@@ -244,7 +244,7 @@ def test_compiled_json_parser_matches_fallback(given, monkeypatch):
     keys, coding = list(VALUES), {"w": {"kind": "words", "ngrams": 2}, "u.v.at": "time"}
     draw = random.Random(1)
     first = "\n".join(json.dumps(object_of(draw, 0.0, keys)) for _ in range(60)).encode()
-    reading = guess(io.BytesIO(first), format="json", coding=coding, **given)
+    reading = infer_config(io.BytesIO(first), format="json", coding=coding, **given)
     took_all = []
     for seed in range(16):
         draw = random.Random(seed)
@@ -279,7 +279,7 @@ def test_lone_surrogate_is_no_date_and_may_be_a_name(looped, monkeypatch):
     lines = [json.dumps({"d": f"2024-03-{k:02}", "\ud800": k, "y": k % 2}) for k in range(1, 20)]
     bad = json.dumps({"d": "2024-03-0\ud800", "\ud800": 1, "y": 1})
     text = "\n".join([*lines, bad, lines[0]]).encode()
-    reading = guess(io.BytesIO(lines[0].encode()), format="json", target="y")
+    reading = infer_config(io.BytesIO(lines[0].encode()), format="json", target="y")
     batches, *_ = batches_of(reading, text, monkeypatch, looped, "skip")
     assert sum(batch.rows for batch in batches) == 20
     assert "\ud800" in batches[0].X.names
@@ -300,5 +300,7 @@ def test_eight_byte_word_operations_match_python():
 @pytest.mark.parametrize("looped", [True, False])
 def test_missing_marker_followed_by_nul_is_text(looped, monkeypatch):
     text = b"c,y\nred,1\nnull,0\nnull\0,1\n"
-    (batch,), _, _ = batches_of(guess(io.BytesIO(text[:10]), format="csv", target="y"), text, monkeypatch, looped)
+    (batch,), _, _ = batches_of(
+        infer_config(io.BytesIO(text[:10]), format="csv", target="y"), text, monkeypatch, looped
+    )
     assert batch.X.names == ["c=red", "c is missing", "c=null\0"]

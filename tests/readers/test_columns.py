@@ -23,7 +23,7 @@ from fiol.features.hashing import Hashing
 from fiol.features.vocabulary import Vocabulary
 from fiol.readers import columns
 from fiol.readers.batch import BadLineError, SourceError
-from fiol.readers.reading import Reading, guess
+from fiol.readers.reader_config import ReaderConfig, infer_config
 
 
 def rows_of(batches, vocabulary=None):
@@ -73,6 +73,7 @@ TRUTH = st.sampled_from(["True", "False", "", "TRUE", "false"])
 TABLE = st.lists(st.tuples(FIELD, NUMBER, TRUTH, FIELD, NUMBER), min_size=1, max_size=8)
 
 
+@pytest.mark.filterwarnings("ignore:.*line breaks within quotes")
 @settings(max_examples=70)
 @given(
     TABLE,
@@ -91,17 +92,17 @@ def test_csv_matches_pandas(table, delimiter, end, quoting, marked, ended):
     written = text.getvalue() if ended else text.getvalue().removesuffix(end)
     data = b"\xef\xbb\xbf" * marked + written.encode()
     frame = pd.read_csv(io.BytesIO(data), sep=delimiter)
-    reading = guess(io.BytesIO(data), format="csv", options={"delimiter": delimiter})
+    reading = infer_config(io.BytesIO(data), format="csv", options={"delimiter": delimiter})
     assert reading.options["types"]["size"] == "number"
     assert reading.options["types"]["yes"] == "truth"
     assert reading.coding.names == tuple(frame.columns) == ("name", "size", "yes", "Unnamed: 3", "name.1")
-    (batch,) = reading.batches(io.BytesIO(data), ahead=False)
+    (batch,) = reading.batches(io.BytesIO(data), prefetch=False)
     expected = reading.coding.named_rows(frame)
     assert batch.X.names == expected.names
     assert [a.tobytes() for a in batch.X.chunk] == [a.tobytes() for a in expected.chunk]
     assert batch.place.line == 2
     if delimiter_is_plain(written):
-        assert guess(io.BytesIO(data), format="csv") == reading
+        assert infer_config(io.BytesIO(data), format="csv") == reading
 
 
 def delimiter_is_plain(text):
@@ -115,7 +116,7 @@ def test_blocks_end_at_record_boundaries():
     frame = pd.DataFrame({"t": names[rng.integers(0, 5, 90_000)], "x": rng.integers(0, 1000, 90_000) / 8, "y": 1})
     text = frame.to_csv(index=False, lineterminator="\n")
     assert len(text) > 1.5 * 2**20
-    reading = guess(io.BytesIO(text.encode()), format="csv", target="y")
+    reading = infer_config(io.BytesIO(text.encode()), format="csv", target="y")
     whole = reading.coding.named_rows(frame).encoded(Vocabulary())
     for data in (text.encode(), gzip.compress(text.encode(), 1)):
         vocabulary, parts = Vocabulary(), []
@@ -188,8 +189,8 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
     } <= set(found["pandas"].names)
     assert any("city=Rome*when.hour=" in name for name in found["pandas"].names) == bool(pairs)
     for path in written(tmp_path):
-        reading = guess(path, target="y", weight="w", tag="id", coding=told)
-        reading = Reading.from_json(json.loads(json.dumps(reading.to_json())))
+        reading = infer_config(path, target="y", weight="w", tag="id", coding=told)
+        reading = ReaderConfig.from_json(json.loads(json.dumps(reading.to_json())))
         model, tags = Learner(FIOL(Logistic())), []
         for batch in reading.batches(path):
             model.learn(batch.X, batch.y, batch.weights)
@@ -197,7 +198,7 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
         found[path.name] = model
         assert tags == FRAME["id"].tolist()
         assert batch.read == path.stat().st_size
-        assert all(batch.y is None for batch in Reading(**{**vars(reading), "target": None}).batches(path))
+        assert all(batch.y is None for batch in ReaderConfig(**{**vars(reading), "target": None}).batches(path))
         frame = reading.coding.named_rows(features)  # kinds are those of the frame
         assert frame.names == found["pandas"].table_encoding.named_rows(features).names
     assert len(found) == 8
@@ -207,7 +208,7 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
 def test_labels_keep_their_type(tmp_path, monkeypatch):
     interpret(monkeypatch)
     (tmp_path / "a.csv").write_text("x,kind\n1,cat\n2,dog\n")
-    reading = guess(tmp_path / "a.csv", target="kind")
+    reading = infer_config(tmp_path / "a.csv", target="kind")
     (batch,) = reading.batches(tmp_path / "a.csv")
     model = OneVsRest(FIOL(Logistic()))
     model.learn(batch.X, batch.y)
@@ -218,7 +219,7 @@ def test_labels_keep_their_type(tmp_path, monkeypatch):
     assert model.predict(batch.X).shape == (2,)
     for text, label in [("x,y\n1,3\n", 3), ("x,y\n1,true\n", True), ("x,y\n1,0.5\n", 0.5)]:
         data = io.BytesIO(text.encode())
-        (batch,) = guess(data, format="csv", target="y").batches(io.BytesIO(text.encode()))
+        (batch,) = infer_config(data, format="csv", target="y").batches(io.BytesIO(text.encode()))
         assert values(batch.y) == [label]
         assert type(values(batch.y)[0]) is type(label)
 
@@ -229,29 +230,29 @@ def test_labels_keep_their_type(tmp_path, monkeypatch):
 def test_formats_and_dialects_are_inferred(tmp_path):
     for path in written(tmp_path):
         kind = {"csv": "csv", "tsv": "csv", "jsonl": "json", "parquet": "parquet", "arrow": "arrow", "arrows": "arrow"}
-        assert guess(path).format == kind[path.suffix[1:]]
+        assert infer_config(path).format == kind[path.suffix[1:]]
         hidden = path.rename(path.with_name(path.stem + path.suffix[1:]))  # by content alone
-        assert guess(hidden).format == kind[path.suffix[1:]]
+        assert infer_config(hidden).format == kind[path.suffix[1:]]
     for text, delimiter, header, names in [
         (b"a;b\n1;2,5\n3;4,5\n", ";", True, ("a", "b")),
         (b"1,x\n2,y\n", ",", False, ("c1", "c2")),
         (b"a\tb\n\n1\t2\n", "\t", True, ("a", "b")),
     ]:
-        reading = guess(io.BytesIO(text))
+        reading = infer_config(io.BytesIO(text))
         assert (reading.options["delimiter"], reading.options["header"]) == (delimiter, header)
         assert reading.coding.names == names
         assert rows_of(reading.batches(io.BytesIO(text))) == rows_of(
-            Reading("csv", options={"delimiter": delimiter}).batches(io.BytesIO(text))
+            ReaderConfig("csv", options={"delimiter": delimiter}).batches(io.BytesIO(text))
         )
-    told = guess(
+    told = infer_config(
         io.BytesIO(b"1,2\n3,4\n"), format="csv", options={"names": ["p", "q"]}, target="q", coding={"p": "category"}
     )
     (batch,) = told.batches(io.BytesIO(b"1,2\n3,4\n"))
     assert (batch.X.names, values(batch.y)) == (["p=1", "p=3"], [2, 4])
     quoted = {"quote": "'", "header": False}
-    (batch,) = guess(io.BytesIO(b"'a,b',1\n"), format="csv", options=quoted).batches(io.BytesIO(b"'a,b',1\n"))
+    (batch,) = infer_config(io.BytesIO(b"'a,b',1\n"), format="csv", options=quoted).batches(io.BytesIO(b"'a,b',1\n"))
     assert batch.X.names == ["c1=a,b", "c2"]
-    only = guess(io.BytesIO(b"a,b\n"), format="csv")
+    only = infer_config(io.BytesIO(b"a,b\n"), format="csv")
     assert list(only.batches(io.BytesIO(b"a,b\n"))) == []
     assert list(only.batches(io.BytesIO(b""))) == []
 
@@ -259,7 +260,7 @@ def test_formats_and_dialects_are_inferred(tmp_path):
 def test_several_files_have_a_header_each(tmp_path):
     (tmp_path / "1.csv").write_text("a,b\n1,x\n")
     (tmp_path / "2.csv").write_text("b,a\ny,2\n")
-    reading = guess(tmp_path)
+    reading = infer_config(tmp_path)
     assert rows_of(reading.batches(tmp_path)) == [[("a", 1.0), ("b=x", 1.0)], [("a", 2.0), ("b=y", 1.0)]]
     (tmp_path / "3.csv").write_text("b,c\ny,2\n")
     with pytest.raises(SourceError, match=r"3\.csv: columns must be those first seen: missing 'a'; unexpected 'c'"):
@@ -273,7 +274,7 @@ def test_json_lines_are_read():
         '{"day": "2024-03-05", "user": {"age": null}, "new": "x"}',
     ]
     start = "\n".join(lines[:2]).encode()
-    reading = guess(io.BytesIO(start))
+    reading = infer_config(io.BytesIO(start))
     assert reading.format == "json"
     monday = [("day", 8829.0), ("day.month=3", 1.0), ("day.weekday=Mon", 1.0)]
     tuesday = [("day", 8830.0), ("day.month=3", 1.0), ("day.weekday=Tue", 1.0)]
@@ -314,7 +315,7 @@ BAD = [
 @pytest.mark.parametrize(("kind", "data", "line", "reason"), BAD)
 def test_errors_name_the_line(kind, data, line, reason, tmp_path):
     good = data.split(b"\n")[0] + b"\n" if kind == "json" else CSV
-    reading = guess(io.BytesIO(good), format=kind, target="y")
+    reading = infer_config(io.BytesIO(good), format=kind, target="y")
     path = tmp_path / "bad"
     path.write_bytes(data)
     with pytest.raises(BadLineError) as caught:
@@ -345,14 +346,14 @@ def test_errors_name_the_line(kind, data, line, reason, tmp_path):
 def test_errors_name_the_line_and_column(kind, line, place):
     good = b"a,b,y\n" if kind == "csv" else b""
     first = b"x,1.5,1\n" if kind == "csv" else b'{"a": "x", "b": 1.5, "y": 1, "c": {"b": 1}}\n'
-    reading = guess(io.BytesIO(good + first), format=kind, target="y")
+    reading = infer_config(io.BytesIO(good + first), format=kind, target="y")
     with pytest.raises(BadLineError) as caught:
         list(reading.batches(io.BytesIO(good + line + b"\n")))
     assert place in str(caught.value)
 
 
 def test_unclosed_quotes():
-    reading = guess(io.BytesIO(CSV), format="csv", target="y")
+    reading = infer_config(io.BytesIO(CSV), format="csv", target="y")
     with pytest.raises(BadLineError, match=r":4: has a quote that is not closed"):
         list(reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n')))
     reader = reading.batches(io.BytesIO(CSV + b'2,"open,1\n3,z,1\n'), on_error="skip")
@@ -363,14 +364,14 @@ def test_unclosed_quotes():
 def test_damaged_files_are_rejected(tmp_path):
     for path in written(tmp_path):
         if path.suffix in (".parquet", ".arrow", ".arrows"):
-            reading = guess(path, target="y")
+            reading = infer_config(path, target="y")
             data = path.read_bytes()
             path.write_bytes(data[: len(data) // 2])
             with pytest.raises(SourceError, match=path.name):
                 list(reading.batches(path))
     table = pa.table({"a": [1.0, np.inf, 3.0, None], "s": [{"b": "x"}] * 4, "y": [1, 1, None, 1]})
     pq.write_table(table, tmp_path / "bad.parquet")
-    reading = guess(tmp_path / "bad.parquet", format="parquet", target="y", coding={"a": "number"})
+    reading = infer_config(tmp_path / "bad.parquet", format="parquet", target="y", coding={"a": "number"})
     with pytest.raises(BadLineError, match=r"bad\.parquet:2: column 'a' must be finite|:3: column 'y' is missing"):
         list(reading.batches(tmp_path / "bad.parquet"))
     reader = reading.batches(tmp_path / "bad.parquet", on_error="skip")
@@ -384,14 +385,14 @@ def test_missing_pyarrow_names_the_install_command(monkeypatch):
 
     monkeypatch.setattr(columns, "import_module", gone)
     with pytest.raises(ImportError, match=r"needs pyarrow: pip install fiol\[files\]"):
-        guess(io.BytesIO(CSV), format="csv")
+        infer_config(io.BytesIO(CSV), format="csv")
 
 
 def test_parquet_dates_match_csv_dates(tmp_path):
     table = pa.table({"d": [dt.date(2024, 3, 4), None], "s": ["a", "b"]})
     pq.write_table(table, tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("d,s\n2024-03-04,a\n,b\n")
-    a, b = (guess(tmp_path / name) for name in ("a.parquet", "a.csv"))
+    a, b = (infer_config(tmp_path / name) for name in ("a.parquet", "a.csv"))
     assert a.coding == b.coding
     assert rows_of(a.batches(tmp_path / "a.parquet")) == rows_of(b.batches(tmp_path / "a.csv"))
 
@@ -404,13 +405,13 @@ def test_vw_namespaces_make_the_same_interactions():
         {"a^hats": 1.0, "u^age": 4.0, "u^age*a^hats": 4.0},
         {"plain": 1.0, "u^new": 1.0},
     ]
-    reading = Reading("vw", pairs=[("u", "a"), ("a", "b", "u")])
+    reading = ReaderConfig("vw", pairs=[("u", "a"), ("a", "b", "u")])
     (batch,) = reading.batches(io.BytesIO(text))
     fast, slow = Vocabulary(), Vocabulary()
     a, b = batch.X.encoded(fast), slow.encode(rows)
     assert fast.names == slow.names
     assert [x.tobytes() for x in a] == [x.tobytes() for x in b]
-    (hashed,) = Reading("vw", pairs=reading.pairs, options={"bits": 18}).batches(io.BytesIO(text))
+    (hashed,) = ReaderConfig("vw", pairs=reading.pairs, options={"bits": 18}).batches(io.BytesIO(text))
     assert [x.tobytes() for x in hashed.X] == [x.tobytes() for x in Hashing(18).encode(rows)]
 
 
@@ -441,12 +442,12 @@ def test_random_files_are_read_or_rejected(kind, changes, blind):
     data = SOUND[kind]
     for place, length, piece in changes:
         data = data[:place] + piece + data[place + length :]
-    reading = guess(io.BytesIO(data if blind else SOUND[kind]), format=kind, target="y")
+    reading = infer_config(io.BytesIO(data if blind else SOUND[kind]), format=kind, target="y")
     try:
-        whole = sum(batch.rows for batch in reading.batches(io.BytesIO(data), ahead=False))
+        whole = sum(batch.rows for batch in reading.batches(io.BytesIO(data), prefetch=False))
     except (BadLineError, SourceError):
         whole = None
-    reader = reading.batches(io.BytesIO(data), on_error="skip", ahead=False)
+    reader = reading.batches(io.BytesIO(data), on_error="skip", prefetch=False)
     try:
         rows = sum(batch.rows for batch in reader)
     except (BadLineError, SourceError):  # other columns, or a quote that is not closed: there is no next line
@@ -467,14 +468,14 @@ def test_pipes_are_read_once(tmp_path, named):
             os.mkfifo(pipe)
             writer = threading.Thread(target=pipe.write_bytes, args=(data,))
             writer.start()
-        reading = guess(pipe, target="y")
+        reading = infer_config(pipe, target="y")
         with reading.batches(pipe) as reader:
             assert sum(batch.rows for batch in reader) == ROWS
         if named:
             writer.join()
             pipe.unlink()
     with pytest.raises(SourceError, match="an open file is no Parquet file that can be read"):
-        guess(io.BytesIO(b"PAR1" + bytes(1000)), target="y")
+        infer_config(io.BytesIO(b"PAR1" + bytes(1000)), target="y")
 
 
 def test_text_of_a_long_arrow_stream_is_a_category():
@@ -483,7 +484,7 @@ def test_text_of_a_long_arrow_stream_is_a_category():
     file = io.BytesIO()
     with pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
-    reading = guess(io.BytesIO(file.getvalue()), target="y")
+    reading = infer_config(io.BytesIO(file.getvalue()), target="y")
     assert {column.name: column.kind for column in reading.coding.columns} == {
         "n": "number",
         "city": "category",
@@ -498,7 +499,7 @@ def test_unusual_files(kind):
         "json": ['{"n": 1, "c": "x", "y": 1}', '{"n":\t2,\t"c": "y", "y": 0}\t'],
     }
     text = "\n".join(lines[kind])
-    reading = guess(io.BytesIO(text.encode()), target="y")
+    reading = infer_config(io.BytesIO(text.encode()), target="y")
     assert reading.format == kind
     right = [([("n", 1.0), ("c=x", 1.0)], 1), ([("n", 2.0), ("c=y", 1.0)], 0)]
 
@@ -510,7 +511,7 @@ def test_unusual_files(kind):
         assert read(data.encode()) == right
     assert read(b"") == []
     with pytest.raises(SourceError, match="is empty"):
-        guess(io.BytesIO(b""))
+        infer_config(io.BytesIO(b""))
     edge = {"csv": "{},x,1", "json": '{{"n": {}, "c": "x", "y": 1}}'}[kind]
     for number, place in [("1.7976931348623157e308", "between"), ("1e-320", "between"), ("1e999", "finite")]:
         with pytest.raises(BadLineError, match=f":3:[0-9]+: column 'n' must be .*{place}"):
@@ -519,4 +520,4 @@ def test_unusual_files(kind):
     with pytest.raises((SourceError, BadLineError), match="an open file"):
         read(text.encode() + b"\n" + garbage)
     with pytest.raises((SourceError, BadLineError), match="an open file"):
-        guess(io.BytesIO(b"\x00" + garbage))
+        infer_config(io.BytesIO(b"\x00" + garbage))

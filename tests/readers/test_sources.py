@@ -15,7 +15,7 @@ import pytest
 
 from fiol.readers import sources as module
 from fiol.readers.batch import BadLineError, SourceError
-from fiol.readers.reading import Reading, guess
+from fiol.readers.reader_config import ReaderConfig, infer_config
 from fiol.readers.sources import BLOCK_SIZE, Sources
 
 
@@ -134,8 +134,8 @@ def test_utf16_text_and_unbounded_lines_are_rejected(monkeypatch):
 
 
 SCRIPT = """
-from fiol.readers.reading import guess
-reading = guess("-")
+from fiol.readers.reader_config import infer_config
+reading = infer_config("-")
 reader = reading.batches("-", "skip")
 print(reading.format, sum(batch.rows for batch in reader), *reader.first_skipped)
 """
@@ -151,7 +151,7 @@ def test_standard_input_format_is_inferred():
 def test_very_long_line_is_one_row():
     n = 2 * 10**6
     text = b"1 " + b" ".join(b"%d:1" % k for k in range(1, n)) + b"\n-1 5:2\n"
-    batches = list(Reading("svmlight").batches(io.BytesIO(text)))
+    batches = list(ReaderConfig("svmlight").batches(io.BytesIO(text)))
     assert sum(batch.rows for batch in batches) == 2
     assert len(text) > 8 * BLOCK_SIZE
     assert batches[0].X.row_block(0, 1).indices.tolist() == list(range(n - 1))
@@ -160,7 +160,7 @@ def test_very_long_line_is_one_row():
 @pytest.mark.parametrize("how", ["closed", "let go", "read to its end", "failed"])
 def test_reader_leaves_no_thread(how):
     text = b"1 1:2\n" * 10**6 + b"x\n" * (how == "failed")
-    reader = Reading("svmlight").batches(io.BytesIO(text))
+    reader = ReaderConfig("svmlight").batches(io.BytesIO(text))
     first = next(reader)
     assert first.rows > 1000
     if how == "closed":
@@ -182,12 +182,12 @@ def test_reader_leaves_no_thread(how):
 
 def test_empty_and_unknown_files_are_not_inferred(tmp_path):
     (tmp_path / "empty.svm.gz").write_bytes(gzip.compress(b""))
-    assert guess(tmp_path / "empty.svm.gz").format == "svmlight"
-    assert list(Reading("svmlight").batches(tmp_path / "empty.svm.gz")) == []
+    assert infer_config(tmp_path / "empty.svm.gz").format == "svmlight"
+    assert list(ReaderConfig("svmlight").batches(tmp_path / "empty.svm.gz")) == []
     for data, message in [(b"", "is empty: say which format"), (bytes(range(256)) * 20, "in no format")]:
         (tmp_path / "x").write_bytes(data)
         with pytest.raises(SourceError, match=message):
-            guess(tmp_path / "x")
+            infer_config(tmp_path / "x")
 
 
 @pytest.mark.parametrize(
@@ -202,4 +202,4 @@ def test_empty_and_unknown_files_are_not_inferred(tmp_path):
 def test_files_of_other_kinds_are_named_in_the_error(tmp_path, content, name, said):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=said):
-        guess(tmp_path / name, target="b")
+        infer_config(tmp_path / name, target="b")

@@ -16,12 +16,12 @@ from tests.readers.plain import plain_rows, plain_svmlight
 import fiol
 from fiol.readers.batch import BadLineError
 from fiol.readers.loops import numbers
-from fiol.readers.reading import Reading, guess
+from fiol.readers.reader_config import ReaderConfig, infer_config
 
 
 def read(text, on_error="stop", **options):
     """Target and entries of all rows of a text, and the reader."""
-    reader = Reading("svmlight", options=options).batches(io.BytesIO(text), on_error, ahead=False)
+    reader = ReaderConfig("svmlight", options=options).batches(io.BytesIO(text), on_error, prefetch=False)
     rows = []
     for batch in reader:
         chunk, ends = batch.X, batch.X.indptr.tolist()
@@ -134,7 +134,7 @@ def test_svmlight_errors_name_line_and_reason(text, message):
     source = io.BytesIO(text)
     source.name = "<text>"
     with pytest.raises(BadLineError) as caught:
-        list(Reading("svmlight", options={"zero_based": False}).batches(source))
+        list(ReaderConfig("svmlight", options={"zero_based": False}).batches(source))
     assert str(caught.value) == message
 
 
@@ -143,7 +143,7 @@ def test_svmlight_indices_are_zero_based_if_a_zero_appears_early():
     one, zero = b"1 1:1 10:2 # 0:1\n", b"1 0:1 10:2\n"
     assert read(one)[0] == [(1, [(0, 1), (9, 2)])]
     assert read(zero + one)[0] == [(1, [(0, 1), (10, 2)]), (1, [(1, 1), (10, 2)])]
-    assert [guess(io.BytesIO(text)).options["zero_based"] for text in (one, zero)] == [False, True]
+    assert [infer_config(io.BytesIO(text)).options["zero_based"] for text in (one, zero)] == [False, True]
     late = one * (2**20 // len(one) + 1)
     with pytest.raises(BadLineError, match="zero_based"):
         read(late + zero)
@@ -162,7 +162,7 @@ def test_svmlight_file_gives_the_weights_of_a_matrix(tmp_path):
     X, y = load_svmlight_file(str(path))
     learner, other = (fiol.Learner(fiol.FIOL(fiol.Logistic(), fiol.L1(1e-3)), compiled=False) for _ in range(2))
     other.learn(X[:300], y[:300])
-    reading = guess(path)
+    reading = infer_config(path)
     batches = list(reading.batches(path))
     assert len(batches) > 1
     assert batches[0].rows > 300

@@ -19,12 +19,12 @@ import fiol
 from fiol.features.hashing import Hashing
 from fiol.readers.batch import BadLineError
 from fiol.readers.namespaces import full_name, split_name
-from fiol.readers.reading import Reading, guess
+from fiol.readers.reader_config import ReaderConfig, infer_config
 from fiol.readers.vw import VwLines
 
 
 def batches_of(text, on_error="stop", **options):
-    return Reading("vw", options=options).batches(io.BytesIO(text), on_error, ahead=False)
+    return ReaderConfig("vw", options=options).batches(io.BytesIO(text), on_error, prefetch=False)
 
 
 def rows_of(batches):
@@ -184,7 +184,7 @@ def test_vw_file_gives_the_weights_of_dicts_and_hashes(monkeypatch):
         dicts.append(row := {})
         for name, value in entries:
             row[name] = row.get(name, 0.0) + value
-    assert guess(io.BytesIO(text)) == Reading("vw")
+    assert infer_config(io.BytesIO(text)) == ReaderConfig("vw")
 
     def taught(X, **options):
         learner = fiol.Learner(fiol.FIOL(fiol.Logistic(), fiol.L1(1e-3)), compiled=False, **options)
@@ -224,11 +224,11 @@ def test_vw_namespaces_of_any_number_and_names_of_any_length(monkeypatch, room, 
     line = " ".join(f"|{draw.choice(pieces)} {draw.choice(pieces)} {draw.choice(pieces)}:2 :3" for _ in range(60))
     text = f"1 {line} | {' '.join(pieces)}\n1 {line}\n| a:x\n1 {line}\n".encode()
     options = {} if bits is None else {"bits": bits}
-    batches = list(Reading("vw", options=options).batches(io.BytesIO(text), "skip", ahead=False))
+    batches = list(ReaderConfig("vw", options=options).batches(io.BytesIO(text), "skip", prefetch=False))
     expected = [entries for _, _, _, entries in plain_rows(text, plain_vw)[0]]
     if bits is None:
         assert [entries for _, _, _, entries in rows_of(batches)] == expected
-        named = next(iter(Reading("vw", pairs=(("a", "aa"),)).batches(io.BytesIO(text), "skip")))
+        named = next(iter(ReaderConfig("vw", pairs=(("a", "aa"),)).batches(io.BytesIO(text), "skip")))
         assert {name.split("*")[0][:2] for name in named.X.names if "*" in name} == {"a^"}
     else:
         sums = [{} for _ in expected]
@@ -260,19 +260,19 @@ def test_vw_lines_without_targets_weights_and_tags():
 
 def test_vw_pairs_of_namespaces_and_overflowing_products():
     text = b"1 'x |a p:2 q |b r:3 s | t\n\n1 |a p:1e60 |b r:1e60\n-1 |a q\n"
-    reading = Reading("vw", pairs=(("a", "b"), ("", "a")))
+    reading = ReaderConfig("vw", pairs=(("a", "b"), ("", "a")))
     with pytest.raises(BadLineError, match=r":3:1: the feature 'a\^p\*b\^r' of a pair must be between"):
         list(reading.batches(io.BytesIO(text)))
-    reader = reading.batches(io.BytesIO(text), "skip", ahead=False)
+    reader = reading.batches(io.BytesIO(text), "skip", prefetch=False)
     rows = rows_of(reader)
     assert reader.skipped == 1
     first = {"a^p": 2, "a^q": 1, "b^r": 3, "b^s": 1, "t": 1}
     pairs = {"a^p*b^r": 6, "a^p*b^s": 2, "a^q*b^r": 3, "a^q*b^s": 1, "t*a^p": 2, "t*a^q": 1}
     assert [(y, tag, dict(entries)) for y, _, tag, entries in rows] == [(1, "x", first | pairs), (-1, "", {"a^q": 1})]
-    (hashed,) = Reading("vw", pairs=reading.pairs, options={"bits": 20}).batches(io.BytesIO(text), "skip")
+    (hashed,) = ReaderConfig("vw", pairs=reading.pairs, options={"bits": 20}).batches(io.BytesIO(text), "skip")
     assert hashed.X.indptr.tolist() == [0, 11, 12]
     with pytest.raises(ValueError, match="neither columns nor namespaces"):
-        Reading("svmlight", pairs=(("a", "b"),))
+        ReaderConfig("svmlight", pairs=(("a", "b"),))
 
 
 def test_rows_with_many_products_make_several_batches(monkeypatch):
@@ -280,35 +280,35 @@ def test_rows_with_many_products_make_several_batches(monkeypatch):
     monkeypatch.setattr("fiol.readers.vw.MOST_PRODUCTS", 12)
     lines = ["1 'x |f a b:2 c", "1 |f a:1e60 b:1e60", "-1 2 |f d", "", "1 |f a b c d", "1 |f c:3 |g e", "1 |g a"]
     text = "\n".join(lines).encode()
-    reading = Reading("vw", pairs=(("f", "f"), ("f", "g")))
-    reader = reading.batches(io.BytesIO(text), "skip", ahead=False)
+    reading = ReaderConfig("vw", pairs=(("f", "f"), ("f", "g")))
+    reader = reading.batches(io.BytesIO(text), "skip", prefetch=False)
     batches = list(reader)
     assert [(batch.rows, batch.place.line) for batch in batches] == [(1, 1), (1, 3), (1, 5), (2, 6)]
     assert [error.place.line for error in reader.first_skipped] == [2]
-    whole = Reading("vw").batches(io.BytesIO(text), "skip", ahead=False)
+    whole = ReaderConfig("vw").batches(io.BytesIO(text), "skip", prefetch=False)
     kept = [row for k, row in enumerate(rows_of(whole)) if k != 1]
     found = rows_of(batches)
     assert [row[:3] for row in found] == [row[:3] for row in kept]
     assert [row[3][: len(own[3])] for row, own in zip(found, kept, strict=True)] == [own[3] for own in kept]
     assert found[3][3][2:] == [("f^c*f^c", 9.0), ("f^c*g^e", 3.0)]
-    hashed = list(Reading("vw", pairs=reading.pairs, options={"bits": 20}).batches(io.BytesIO(text), "skip"))
+    hashed = list(ReaderConfig("vw", pairs=reading.pairs, options={"bits": 20}).batches(io.BytesIO(text), "skip"))
     assert [repr(batch.X) for batch in hashed] == [repr(batch.X.encoded(Hashing(20))) for batch in batches]
 
 
 def test_vw_ignored_namespaces_and_repeated_features():
     text = b"1 |t a b c |u x |t d\n| p q |under y z\n1 |t e:0 f\n"
-    reading = Reading("vw", options={"ignore": "u", "ngrams": "t3"})
+    reading = ReaderConfig("vw", options={"ignore": "u", "ngrams": "t3"})
     (batch,) = reading.batches(io.BytesIO(text))
     names = [
         [batch.X.names[i] for i in batch.X.chunk.indices[a:b]] for a, b in itertools.pairwise(batch.X.chunk.indptr)
     ]
     in_a_row = ["t^a b", "t^b c", "t^c d", "t^a b c", "t^b c d"]
     assert names == [["t^a", "t^b", "t^c", "t^d", *in_a_row], ["p", "q"], ["t^f"]]
-    (batch,) = Reading("vw", options={"keep": " ", "ngrams": 2}).batches(io.BytesIO(text))
+    (batch,) = ReaderConfig("vw", options={"keep": " ", "ngrams": 2}).batches(io.BytesIO(text))
     assert (batch.X.names, batch.X.chunk.indptr.tolist()) == (["p", "q", "p q"], [0, 0, 3, 3])
-    (hashed,) = Reading("vw", options={"keep": " ", "ngrams": 2, "bits": 20}).batches(io.BytesIO(text))
+    (hashed,) = ReaderConfig("vw", options={"keep": " ", "ngrams": 2, "bits": 20}).batches(io.BytesIO(text))
     assert sorted(hashed.X.indices.tolist()) == sorted(Hashing(20).numbers_of_names(["p", "q", "p q"], True, -1))
-    pairs = Reading("vw", pairs=(("t", "u"),), options={"ignore": "t"})
+    pairs = ReaderConfig("vw", pairs=(("t", "u"),), options={"ignore": "t"})
     assert all("*" not in name for batch in pairs.batches(io.BytesIO(text)) for name in batch.X.names)
     with pytest.raises(ValueError, match="ngrams must be a number"):
-        list(Reading("vw", options={"ngrams": "many"}).batches(io.BytesIO(text)))
+        list(ReaderConfig("vw", options={"ngrams": "many"}).batches(io.BytesIO(text)))

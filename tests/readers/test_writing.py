@@ -10,7 +10,7 @@ from sklearn.datasets import load_svmlight_file
 
 from fiol import Chunk, NamedRows
 from fiol.readers.batch import Batch, Place
-from fiol.readers.reading import Reading
+from fiol.readers.reader_config import ReaderConfig
 from fiol.readers.writing import CannotWriteError, write_rows
 
 VALUES = st.floats(1e-100, 1e100) | st.floats(-1e100, -1e-100) | st.sampled_from([1.0, -1.0, 2.0, 0.1, 1e22, 1e23])
@@ -50,7 +50,9 @@ def check_same(found, batch):
 def test_svmlight_round_trips(rows, zero_based):
     batch = batch_of([dict(sorted(row.items())) for _, row in rows], None, [y for y, _ in rows])
     text = written(batch, "svmlight", zero_based=zero_based)
-    check_same(Reading("svmlight", options={"zero_based": zero_based}).batches(io.BytesIO(text), ahead=False), batch)
+    check_same(
+        ReaderConfig("svmlight", options={"zero_based": zero_based}).batches(io.BytesIO(text), prefetch=False), batch
+    )
     X, y = load_svmlight_file(io.BytesIO(text), n_features=2**31 - 1, zero_based=zero_based)
     assert X.data.tobytes() == batch.X.data.tobytes()
     assert X.indices.tolist() == batch.X.indices.tolist()
@@ -66,7 +68,7 @@ def test_vw_round_trips(names, data):
     weights = data.draw(st.none() | st.lists(st.floats(0.0, 9.0), **size).filter(lambda w: set(w) != {1.0}))
     tags = data.draw(st.none() | st.lists(st.just("") | FITTING, **size).filter(any))
     batch = batch_of(rows, names, y, weights, tags)
-    check_same(Reading("vw").batches(io.BytesIO(written(batch, "vw")), ahead=False), batch)
+    check_same(ReaderConfig("vw").batches(io.BytesIO(written(batch, "vw")), prefetch=False), batch)
 
 
 def test_vw_writer_names_numbers_and_escapes_blanks():

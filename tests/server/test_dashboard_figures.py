@@ -2,14 +2,16 @@
 
 import http.client
 import json
+import math
 
 import numpy as np
 import pytest
-from tests.server.serving import client_of, learn, predict, row, rows
+from tests.server.serving import SPECIFICATION, client_of, learn, predict, row, rows
 
 from fiol.server.access import COOKIE, Access
 from fiol.server.messages import LabelRules
 from fiol.server.model_metrics import ProgressiveMetrics
+from fiol.server.specification import empty_model
 from fiol.server.weight_changes import WeightChanges
 
 READ, WRITE = "a token that may read".replace(" ", "-"), "a token that may write".replace(" ", "-")
@@ -90,6 +92,23 @@ def test_window_columns_are_the_means_of_their_rows(tmp_path):
     np.testing.assert_allclose(windows["loss"], losses.mean(1), rtol=1e-5)
     p = positive.mean(1)
     np.testing.assert_allclose(windows["constant_loss"], -p * np.log(p) - (1 - p) * np.log(1 - p), rtol=1e-5)
+
+
+def test_loss_of_a_shadow_is_by_its_own_scores_and_not_by_those_served(tmp_path):
+    other = {**SPECIFICATION, "algorithm": "SGD", "step_size": 30.0}
+    with client_of(tmp_path) as client:
+        client.request("PUT", "/models/s", {"specification": other, "shadow_of": "m"})
+        for k in range(60):
+            predict(client, {"features": row(k)[0], "id": f"{k}"})
+        learn(client, {"rows": [{"id": f"{k}", "label": row(k)[1]} for k in range(60)]})
+        live, shadow = (client.registry.models[name].metrics for name in "ms")
+        found = client.run_in_writer(lambda: (live.loss / live.mass, shadow.loss / shadow.mass))
+    alone = empty_model(other)
+    signs = np.array([1.0 if row(k)[1] == "yes" else -1.0 for k in range(60)])
+    scores = alone.learn([row(k)[0] for k in range(60)], signs)
+    assert found[0] == pytest.approx(math.log(2.0))  # all predictions were made before the first label
+    assert found[1] == pytest.approx(np.logaddexp(0.0, -signs * scores).mean(), rel=1e-9)
+    assert abs(found[0] - found[1]) > 1e-3
 
 
 def test_delays_are_those_of_labels_and_not_of_expired_predictions():

@@ -12,6 +12,7 @@ import fiol
 from fiol.server.labels import RefusedError
 from fiol.server.messages import LabelRules
 from fiol.server.specification import empty_model
+from fiol.workflow.model import TrainedModel, as_trained
 
 
 def reopened(folder):
@@ -201,6 +202,7 @@ def test_compaction_keeps_what_snapshots_need(tmp_path):
         left = [record.position for record in client.registry.journal.records()]
         oldest = client.get("/models/m/snapshots").json()["snapshots"][-1]["position"]
         assert left == list(range(oldest + 1, 10))
+        assert client.registry.journal.connection.execute("PRAGMA freelist_count").fetchone() == (0,)
         before = client.registry.models["m"].model.copy()
         for file in sorted((tmp_path / "snapshots" / "m").iterdir())[1:]:
             file.write_bytes(b"damaged")
@@ -219,3 +221,33 @@ def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
     assert registry.add_file("m", "anything", {"late": "refuse"}) == "continues from the journal"
     assert registry.models["m"].rules == LabelRules(early="drop", late="refuse", default="no")
     registry.close()
+
+
+def test_shadow_does_not_learn_what_the_live_model_refuses(tmp_path, monkeypatch):
+    def fail_on_seven(self, X, y, sample_weight=None):
+        if len(y) == 7 and not self.meta.get("shadow"):
+            raise IndexError("a defect of the library")
+        return true_learn(self, X, y, sample_weight)
+
+    true_learn = TrainedModel.learn
+    with client_of(tmp_path) as client:
+        client.request("PUT", "/models/s", {"copy_of": "m", "shadow_of": "m"})
+        client.registry.models["s"].model.meta["shadow"] = True
+        learn(client, {"rows": rows(0, 10)})
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainedModel, "learn", fail_on_seven)
+            assert learn(client, {"rows": rows(10, 17)}).status == 422
+        learn(client, {"rows": rows(20, 25)})
+        shadow = client.registry.models["s"].model.copy()
+        assert shadow.rounds == 15
+        client.registry.writer.snapshots.save = lambda name, model: None
+    assert_same(reopened(tmp_path)["s"].model, shadow)
+
+
+def test_model_whose_first_rows_decide_about_columns_is_refused(tmp_path):
+    registry = open_registry(tmp_path, models=())
+    model = as_trained(fiol.Learner(table_encoding={"color": "category"}))
+    with pytest.raises(RefusedError, match="the first rows would decide about columns"):
+        registry.add("m", model, LabelRules())
+    registry.close()
+    assert reopened(tmp_path) == {}

@@ -111,16 +111,18 @@ def test_torn_end_of_the_write_ahead_log_loses_nothing_acknowledged(tmp_path):
 def test_journal_of_other_versions(tmp_path, monkeypatch):
     with client_of(tmp_path) as client:
         learn(client, {"rows": rows(0, 5)})
-    monkeypatch.setattr(journal_module, "VERSION", 2)
-    monkeypatch.setattr(
-        journal_module, "JOURNAL_CONVERSIONS", {1: ("ALTER TABLE journal ADD COLUMN origin TEXT NOT NULL DEFAULT ''",)}
-    )
-    with pytest.raises(JournalError, match="version 1: start fiol serve once"):
-        Journal(tmp_path, read_only=True)
-    journal = Journal(tmp_path)
-    assert journal.connection.execute("SELECT count(origin) FROM journal").fetchone() == (2,)
-    journal.close()
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(journal_module, "VERSION", 2)
+        patch.setattr(
+            journal_module,
+            "JOURNAL_CONVERSIONS",
+            {1: ("ALTER TABLE journal ADD COLUMN origin TEXT NOT NULL DEFAULT ''",)},
+        )
+        with pytest.raises(JournalError, match="version 1: start fiol serve once"):
+            Journal(tmp_path, read_only=True)
+        journal = Journal(tmp_path)
+        assert journal.connection.execute("SELECT count(origin) FROM journal").fetchone() == (2,)
+        journal.close()
     with pytest.raises(JournalError, match="version 2 is newer than 1"):
         Journal(tmp_path)
 
@@ -196,13 +198,13 @@ def test_unexpected_error_stops_the_server_and_the_journal_has_all(tmp_path, mon
         learn(client, {"rows": rows(0, 10)})
         failed = []
         client.registry.writer.on_failure = lambda: failed.append(True)
-        monkeypatch.setattr(Writer, "_apply", lambda *args: 1 / 0)
-        assert learn(client, {"rows": rows(10, 20)}).status == 500
-        client.registry.writer.join(20)
+        with monkeypatch.context() as patch:
+            patch.setattr(Writer, "_apply", lambda *args: 1 / 0)
+            assert learn(client, {"rows": rows(10, 20)}).status == 500
+            client.registry.writer.join(20)
         assert failed == [True]
         assert learn(client, {"rows": rows(10, 20)}).status == 503
         assert client.get("/healthz").status == client.get("/readyz").status == 503
-        monkeypatch.undo()
     registry = open_registry(tmp_path)
     assert registry.models["m"].model.rounds == 20  # durable, though it was not acknowledged
     assert_same(registry.models["m"].model, fed(tmp_path))
@@ -218,15 +220,21 @@ def test_row_that_the_model_fails_on_is_refused_and_never_replayed(tmp_path, mon
     true_learn = TrainedModel.learn
     with client_of(tmp_path) as client:
         learn(client, {"rows": rows(0, 10)})
-        monkeypatch.setattr(TrainedModel, "learn", fail_on_seven)
-        answer = learn(client, {"rows": rows(10, 17)}, key="k")
+        predict(client, {"rows": [{"features": row(k)[0], "id": str(k)} for k in range(7)]})
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainedModel, "learn", fail_on_seven)
+            labels = {"rows": [{"id": str(k), "label": "yes"} for k in range(7)]}
+            assert learn(client, labels).status == 422
+            assert client.registry.writer.join_labels.pending == 7  # they wait for another label
+            answer = learn(client, {"rows": rows(10, 17)}, key="k")
         assert (answer.status, answer.json()["error"]["reason"]) == (422, "a defect of the library")
-        monkeypatch.undo()
         assert learn(client, {"rows": rows(10, 15)}).status == 200
+        assert learn(client, {"id": "3", "label": "no"}).json()["outcomes"] == {"learned": 1}
         kill(client)
     registry = open_registry(tmp_path)
-    assert [record.refused for record in registry.journal.records()] == [None, None, "a defect of the library", None]
-    assert registry.models["m"].model.rounds == 15
+    refused = [record.position for record in registry.journal.records() if record.refused == "a defect of the library"]
+    assert refused == [4, 5]
+    assert registry.models["m"].model.rounds == 16
     assert_same(registry.models["m"].model, fed(tmp_path))
     registry.close()
 

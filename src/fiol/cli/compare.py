@@ -83,8 +83,8 @@ def compare(
     print_skipped(job.reader, missing)
     if as_json:
         runs = [{**f._asdict(), "loss": f.loss if math.isfinite(f.loss) else None} for f in found]
-        told = {"rows": comparison.rows, "constant": comparison.constant_loss(), "why": job.task.why, "runs": runs}
-        click.echo(json.dumps(told, indent=2))
+        results = {"rows": comparison.rows, "constant": comparison.constant_loss(), "why": job.task.why, "runs": runs}
+        click.echo(json.dumps(results, indent=2))
     else:
         click.echo(comparison_title(found))
         for line in columns([HEAD, *comparison_rows(found)]):

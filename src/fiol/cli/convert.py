@@ -49,7 +49,7 @@ def convert_data(
     fiol convert clicks.parquet --target clicked -o clicks.svm --names clicks.names
     """
     from fiol.readers.converting import Conversion, format_to_write
-    from fiol.readers.reading import guess
+    from fiol.readers.reader_config import infer_config
     from fiol.readers.sources import Sources
     from fiol.workflow.files import atomic_write
     from fiol.workflow.options import TrainOptions
@@ -68,7 +68,7 @@ def convert_data(
     on_error = options["on_error"]
     given = TrainOptions(**take_data_options(options))
     files = Sources(list(sources))
-    reading = guess(files, **given.reading())
+    reading = infer_config(files, **given.reading())
     if reading.kind.has_columns and reading.target is None:
         raise click.UsageError("name the column of the target by --target: otherwise it would become a feature")
     work = Conversion(reading, files, form, on_error, bits)

@@ -81,7 +81,7 @@ def error_line(error: BaseException) -> str:
 
 
 def refuse_existing(path: str, force: bool) -> None:
-    """UsageError if something is at `path` that nobody allowed to be replaced, or if nothing can be written there."""
+    """UsageError if something is at `path` that must not be replaced, or if nothing can be written there."""
     if os.path.isdir(path):
         raise click.UsageError(f"{path} is a folder")
     if os.path.exists(path) and not force:

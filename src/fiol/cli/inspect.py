@@ -9,7 +9,7 @@ import click
 from fiol.cli.errors import handle_errors, json_text
 from fiol.cli.terminal import echo
 
-#: So many arrays of all weights are in memory at once, what they are made of included.
+#: How many arrays of all weights are in memory at once, with those they are made of.
 COPIES_IN_MEMORY = 4
 
 
@@ -153,10 +153,10 @@ def reading_lines(reading: dict[str, Any] | None, columns: list[dict[str, Any]])
     """Return how data are read: the format, and every column with what becomes of it."""
     if reading is None:
         return ["The file does not say how data are read."]
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
     from fiol.training.column_summary import column_lines
 
-    known = Reading.from_json(reading)
+    known = ReaderConfig.from_json(reading)
     named = {name: getattr(known, name) for name in ("target", "weight", "tag") if getattr(known, name) is not None}
     plain = {name: value for name, value in known.options.items() if isinstance(value, (str, bool, int, float))}
     more = "".join(f", {name} {value!r}" for name, value in {**named, **plain}.items())

@@ -106,10 +106,10 @@ def show(name: str, experiment: Any) -> bool:
     """Run one experiment with a progress bar on stderr, or lines if that is no terminal; whether it was interrupted."""
     try:
         if not sys.stderr.isatty():
-            told = -1
+            shown = -1
             for share, text in experiment.run():
-                if int(10 * share) > told:
-                    told = int(10 * share)
+                if int(10 * share) > shown:
+                    shown = int(10 * share)
                     click.echo(f"{name}: {share:4.0%}  {text}", err=True)
             return False
         from rich.console import Console

@@ -130,8 +130,8 @@ def translated_words(
     Parameters
     ----------
     words : the options, as on its command line.
-    namespaces : tells those in a file, of which `-q` names the first letters.
-    has_classes : tells whether a model file has several classes.
+    namespaces : returns those in a file, of which `-q` names the first letters.
+    has_classes : returns whether a model file has several classes.
     unnamed : the model file if `-f` names none.
 
     >>> translated_words(["-d", "a.vw", "--loss_function", "logistic", "-b24", "-f", "m.fiol"]).commands
@@ -239,7 +239,7 @@ def train_and_more(
 def predict_or_evaluate(
     given: dict[str, list[str]], files: list[str], has_classes: Callable[[str], bool]
 ) -> list[list[str]]:
-    """`fiol predict`, or `fiol evaluate` where nobody asks for predictions."""
+    """`fiol predict`, or `fiol evaluate` where no predictions are asked for."""
     model = last_value(given, "--initial_regressor")
     if model is None:
         raise VwOptionError("-t needs a model: name it by -i")

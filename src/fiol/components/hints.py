@@ -29,7 +29,7 @@ def meant(value: Any, family: type[Component]) -> str:
     elif isinstance(value, Real) and not isinstance(value, bool):
         found = [f"fiol.{name}({value!r})" for name in OF_A_NUMBER.get(family, ())]
     elif isinstance(value, (Loss, JointLoss)) and family.__name__ == "Update":
-        found = [f"fiol.FIOL({value!r})"]
+        found = [f"fiol.Stacked({value!r})", f"fiol.FIOL({value!r})"]
     return f": did you mean {' or '.join(found)}?" if found else ""
 
 

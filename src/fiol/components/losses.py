@@ -183,7 +183,8 @@ class Loss(Component):
         cls.has_step_scale = cls.step_unit is not Loss.step_unit
         if own.get("lanes") and cls.dual in (Loss.dual, Loss.newton_dual) and cls.lane_step is Loss.lane_step:
             raise TypeError(
-                f"{cls.__name__} sets lanes = True, but its dual is found by a loop: define dual in closed form"
+                f"{cls.__name__} sets lanes = True, but its dual is found by a loop: define dual in closed form, or "
+                "lane_step; or leave lanes out, and ensembles solve for one member after the other"
             )
         if cls.link not in LINKS:
             raise TypeError(f"{cls.__name__}.link must be one of {', '.join(LINKS)}, got {cls.link!r}")

@@ -50,7 +50,8 @@ class Centering(NamedTuple):
     so_far: Floats  #: number of rows, as an array of one
     window: Floats  #: the lines of `seen`, then unused lines of zeros
     features: Indices  #: the centered ones, sorted
-    sums: Floats  #: and the sums of their values in all rows
+    sums: Floats  #: and the sums of their values in all rows, each as far from the mean as it is learned,
+    widths: Floats  #: and the largest distances from the mean (`learned_value`)
     far: Floats  #: `FAR_FROM_0` or `FAR_IN_RANDOM_ORDER`, as an array of one
 
     @property
@@ -82,16 +83,16 @@ class Centering(NamedTuple):
         """Return the centering of rows in random order; unchanged after the first row, whose order was another."""
         return self if self.rows else self._replace(far=np.array([FAR_IN_RANDOM_ORDER]))
 
-    def decided(self) -> tuple[Centering, Floats]:
-        """Return the centering with the centered features decided, and the largest distance of each from its mean."""
+    def decided(self) -> Centering:
+        """Return the centering with the centered features decided."""
         feature, number, total, low, high = self.seen.T
         absent = number < self.rows
         low, high = np.where(absent, np.minimum(low, 0.0), low), np.where(absent, np.maximum(high, 0.0), high)
         mean = total / self.rows
         distance = np.maximum(high - mean, mean - low)
         chosen = (number >= NEARLY_ALL * self.rows) & (np.abs(mean) > self.far[0] * distance)
-        new = self._replace(window=NO_WINDOW, features=feature[chosen].astype(np.int32), sums=total[chosen])
-        return new, distance[chosen]
+        kept = {"features": feature[chosen].astype(np.int32), "sums": total[chosen], "widths": distance[chosen]}
+        return self._replace(window=NO_WINDOW, **kept)
 
     def with_room(self, entries: int) -> Centering:
         """Return a copy with its own arrays and unused lines for the features of a few rows of so many entries."""
@@ -105,7 +106,8 @@ class Centering(NamedTuple):
         new, seen = places[self.features], places[window[:, 0].astype(np.int64)]
         order, rank = (np.argsort(p, kind="stable")[np.count_nonzero(p < 0) :] for p in (new, seen))
         window = np.hstack([seen[:, None], window[:, 1:]])[rank]
-        return self._replace(window=window, features=new[order].astype(np.int32), sums=self.sums[order])
+        kept = {"features": new[order].astype(np.int32), "sums": self.sums[order], "widths": self.widths[order]}
+        return self._replace(window=window, **kept)
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays, by name."""
@@ -116,7 +118,7 @@ class Centering(NamedTuple):
 #: The window before the first row.
 NO_WINDOW = np.zeros((0, 5))
 #: Before the first row.
-NO_ROWS = Centering(np.zeros(1), NO_WINDOW, np.empty(0, np.int32), np.empty(0), np.array([FAR_FROM_0]))
+NO_ROWS = Centering(np.zeros(1), NO_WINDOW, np.empty(0, np.int32), np.empty(0), np.empty(0), np.array([FAR_FROM_0]))
 #: No feature is centered, for good.
 AS_THEY_ARE = NO_ROWS._replace(so_far=np.array([float(WINDOW)]))
 
@@ -153,15 +155,19 @@ def fewest_rows(rows: float) -> float:
 
 def centering_from(arrays: dict[str, Any], features: int) -> Centering:
     """Return the centering with these `arrays`, of this many features; ValueError if they do not fit."""
+    if not len(arrays.get("centring.widths", ())):  # in older files: the next values set them
+        arrays = {**arrays, "centring.widths": np.zeros_like(arrays.get("centring.sums", NO_ROWS.sums))}
     for name, own in NO_ROWS.arrays().items():
         array = arrays.get(name)
         if array is None or array.dtype != np.float64 or array.ndim != own.ndim or not np.isfinite(array).all():
             raise ValueError(f"array {name!r} is missing or does not fit the update")
-    rows, window, chosen, sums, far = (arrays[f"centring.{name}"] for name in Centering._fields)
+    rows, window, chosen, sums, widths, far = (arrays[f"centring.{name}"] for name in Centering._fields)
     rising = (np.diff(chosen) > 0.0).all() and (chosen >= 0.0).all() and (chosen < features).all()
     one = rows.shape == far.shape == (1,) and rows[0] >= 0.0 and far[0] > 0.0
-    if not one or window.shape[1:] != (5,) or sums.shape != chosen.shape or not rising:
+    if not one or window.shape[1:] != (5,) or not sums.shape == widths.shape == chosen.shape or not rising:
         raise ValueError("arrays 'centring' do not fit the update")
     if (chosen != np.floor(chosen)).any() or (chosen.shape[0] and rows[0] < 1.0):
         raise ValueError("arrays 'centring' do not name features that have a mean")
-    return Centering(rows.copy(), window.copy(), chosen.astype(np.int32), sums.copy(), far.copy())
+    if (widths < 0.0).any():
+        raise ValueError("array 'centring.widths' must not be negative")
+    return Centering(rows.copy(), window.copy(), chosen.astype(np.int32), sums.copy(), widths.copy(), far.copy())

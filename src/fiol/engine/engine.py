@@ -12,6 +12,7 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
+from fiol.components.step_sizes.rule import OUTLYING
 from fiol.engine.centering import WINDOW, Centering
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
@@ -205,6 +206,16 @@ class Engine(ABC):
         """
         return nullcontext()
 
+    def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+        """Let the stack of an ensemble learn anew from rows that members have not learned from; return their scores.
+
+        Members and their weights in the stack may fit each other no more after further passes. The stack starts from
+        its weights of now, and members do not change. Each half of the rows is scored by a stack that has learned from
+        the other half. Unless these scores are better than the scores of now in every block of the rows, nothing
+        changes, and the scores of now are returned.
+        """
+        return self.scores(chunk)
+
     @property
     @abstractmethod
     def row_cost(self) -> float:
@@ -260,8 +271,8 @@ class Engine(ABC):
         if means.watches or not means.window.shape[0]:
             self.replace(centering=means)
             return
-        new, distances = means.decided()
-        moved = self.centered_storage(new.features, new.means, distances) if new.features.shape[0] else self.storage
+        new = means.decided()
+        moved = self.centered_storage(new.features, new.means, new.widths) if new.features.shape[0] else self.storage
         self.set_storage(moved._replace(centering=new))
 
     def subtract_means(self, chunk: Chunk, centering: Any, learning: bool = True) -> tuple[Chunk, Centering]:
@@ -275,17 +286,18 @@ class Engine(ABC):
             return chunk, self.watched(centering, chunk) if learning else centering
         if centering.idle:
             return chunk, centering
-        size, sums = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1, centering.sums.copy()
+        size = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1
+        sums, widths = centering.sums.copy(), centering.widths.copy()
         new = self.centered_rows if learning else None
         if new is None or new.data.shape[0] < size or new.indptr.shape[0] <= chunk.rows:
             new = Chunk(aligned(chunk.rows + 1, np.int64), aligned(size, np.int32), aligned(size, np.float64))
             self.centered_rows = new if learning else self.centered_rows
         least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
-        arguments = centering.features, sums, centering.rows, learning, least, *new
+        arguments = centering.features, sums, widths, centering.rows, learning, least, *new
         n = self.call(center_rows, tuple(chunk), *arguments)
         count = centering.so_far + chunk.rows * learning
         found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
-        return found, centering._replace(so_far=count, sums=sums)
+        return found, centering._replace(so_far=count, sums=sums, widths=widths)
 
     def watched(self, centering: Centering, chunk: Chunk) -> Centering:
         """Return the statistics of features after some more of the first rows."""
@@ -308,6 +320,46 @@ class Engine(ABC):
         """Center more features than of a stream: all rows come in random order, so that means do not drift."""
         if self.centering is not None:
             self.replace(centering=self.centering.in_random_order())
+
+    def raise_scales(self, chunk: Chunk) -> None:
+        """Let the unit of every feature include its values in these rows, outliers left out; no weight is changed.
+
+        A round of a value beyond all before would shrink its weight. Where rows are known beforehand, as in `fit`, that
+        can be avoided.
+        """
+        if not self.knows_scales or not chunk.data.shape[0]:
+            return
+        chunk = self.without_outliers(chunk)
+        self.grow(int(chunk.indices.max()) + 1)
+        centered = self.centred(chunk)
+        largest = np.zeros(int(centered.indices.max(initial=-1)) + 1)
+        np.maximum.at(largest, centered.indices, np.abs(centered.data))
+        self.raise_peaks(largest)
+
+    @abstractmethod
+    def raise_peaks(self, largest: Floats) -> None:
+        """Let the largest values of the first features be at least these."""
+
+    def without_outliers(self, chunk: Chunk) -> Chunk:
+        """Return rows whose values are no larger than those that have been learned from (`learned_value`).
+
+        For further passes over the same rows: an outlier would otherwise raise the unit of its feature in each of them.
+        """
+        if not self.knows_scales or not chunk.data.shape[0]:
+            return chunk
+        features = int(chunk.indices.max()) + 1
+        largest, means = self.scales(features), np.zeros(features)
+        largest[largest == 0.0] = np.inf
+        if self.centering is not None:
+            known = self.centering.features < features
+            means[self.centering.features[known]] = self.centering.means[known]
+        mean, largest = means[chunk.indices], largest[chunk.indices]
+        beyond = np.abs(chunk.data - mean) > OUTLYING * largest
+        if not beyond.any():
+            return chunk
+        data = chunk.data.copy()
+        data[beyond] = mean[beyond] + np.copysign(largest[beyond], data[beyond] - mean[beyond])
+        return chunk._replace(data=data)
 
     @abstractmethod
     def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Any:

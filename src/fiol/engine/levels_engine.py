@@ -27,10 +27,10 @@ from fiol.features.basis_extension import FRESH, Extension, SlotKnots, extended_
 from fiol.features.chunk import Chunk, canonical, spot
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
 
-#: The stack of levels. Its prior is narrow, so that on few rows the levels are mixed as they are at first,
-LEVELS = NewtonStack(prior=0.003)
-#: which favors the simpler ones.
-FIRST_SHARES = {2: (0.7, 0.3), 3: (0.6, 0.3, 0.1)}
+#: The stack of levels. Its prior is narrow, so that few rows change little in how the levels are mixed at first.
+LEVELS = NewtonStack(prior=0.01)
+#: The first weights of the levels. All levels begin alike, so that the richer ones do no harm there.
+FIRST_SHARES = {2: (0.4, 0.6), 3: (0.2, 0.3, 0.5)}
 #: Entries of rows with all features that are made at a time.
 EXPANDED_AT_ONCE = 2**18
 #: Before the names of the arrays of each level.
@@ -200,7 +200,7 @@ class LevelsEngine(Engine):
         """Learn from rows after the basis was found."""
         assert self.basis is not None
         self.add_codes(chunk)
-        scores = self.learn_levels(self.expanded(chunk), y, sample_weights)
+        scores = self.learn_levels(self.expanded(chunk, reuse=True), y, sample_weights)
         if self.rounds > self.basis.check[0] - self.options.rows:
             self.replace(first_rows=joined_rows(self.storage.first_rows, chunk))
         return scores
@@ -215,7 +215,8 @@ class LevelsEngine(Engine):
     def learn_levels(self, chunks: list[Chunk], y: Floats, sample_weights: Floats) -> Floats:
         """Make a round per row of every level and of the stack; an interrupt is raised after the last round.
 
-        The stack makes no rounds for rows whose scores an interrupt has lost.
+        Until the basis is found, scores are those of level 1. The stack makes no rounds for rows whose scores an
+        interrupt has lost.
         """
         Z = np.zeros((len(y), *self.trailing, self.options.levels))
         ends, last = [level.rounds + len(y) for level in self.levels], self.rounds + len(y)
@@ -223,7 +224,8 @@ class LevelsEngine(Engine):
             for k, (level, rows) in enumerate(zip(self.levels, chunks, strict=True)):
                 Z[..., k] = level.learn(rows, y, sample_weights)
             Z[..., len(chunks) :] = Z[..., len(chunks) - 1 :][..., :1]
-            return self.stack.learn(self.call, Z, y, sample_weights)
+            scores = self.stack.learn(self.call, Z, y, sample_weights)
+            return Z[..., 0] if self.basis is None else scores
         except KeyboardInterrupt:
             for level, rows, end in zip(self.levels, chunks, ends, strict=True):
                 while level.rounds < end:
@@ -233,8 +235,8 @@ class LevelsEngine(Engine):
             self.ticks[[T, LAST, NEXT]] += last - self.rounds
             raise
 
-    def expanded(self, chunk: Chunk) -> list[Chunk]:
-        """Return the rows with the features of every level."""
+    def expanded(self, chunk: Chunk, reuse: bool = False) -> list[Chunk]:
+        """Return the rows with the features of every level; for `reuse` see `Expander.expanded`."""
         if self.basis is None:
             return [chunk]
         features = max(int(chunk.indices.max(initial=-1)) + 1, len(self.basis.codes))
@@ -242,7 +244,7 @@ class LevelsEngine(Engine):
         if expander is None or expander.basis is not self.basis or expander.size < features:
             roles = self.roles_for(features)
             self.expander = expander = Expander(self.basis, roles)
-        return [chunk, *expander.expanded(chunk)][: self.options.levels]
+        return [chunk, *expander.expanded(chunk, reuse)][: self.options.levels]
 
     @property
     def row_cost(self) -> float:
@@ -264,6 +266,12 @@ class LevelsEngine(Engine):
         for level in self.levels:
             level.expect_random_order()
 
+    def without_outliers(self, chunk: Chunk) -> Chunk:
+        return chunk  # every level learns from its own features, without their outliers
+
+    def raise_peaks(self, largest: Floats) -> None:
+        """Change nothing: levels center their own features, of which the rows tell no sizes."""
+
     def event_kernels(self) -> None:
         return None
 
@@ -282,10 +290,7 @@ class LevelsEngine(Engine):
     @property
     def mixing(self) -> Floats:
         """The weight of the score of every level."""
-        v = self.stack.member_weights()
-        if self.basis is None:
-            return np.array([v.sum()])
-        return v
+        return np.ones(1) if self.basis is None else self.stack.member_weights()
 
     def scores_of_levels(self, chunk: Chunk) -> Floats:
         """Return the scores of rows by every level, [row, ..., level]."""

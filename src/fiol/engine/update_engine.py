@@ -188,6 +188,11 @@ class UpdateEngine(Engine):
             if (self.ticks == ticks).all():
                 self.replace(fresh=fresh)
 
+    def raise_peaks(self, largest: Floats) -> None:
+        if self.knows_scales:
+            peaks = self.state.statistics[: len(largest), self.plan.step_size.statistics().index("peak")]
+            np.maximum(peaks, largest, out=peaks, where=peaks > 0.0, casting="same_kind")
+
     def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Storage:
         self.settle()
         state, intercept = State(*map(realigned, self.state)), State(*map(realigned, self.intercept))

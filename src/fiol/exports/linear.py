@@ -18,7 +18,7 @@ from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.readers.columns import coding_of
-from fiol.readers.reading import Reading
+from fiol.readers.reader_config import ReaderConfig
 from fiol.training.checkpoint_schema import check_stored_labels
 
 #: Labels of a binary loss where the model has none of its own: the targets it learned from.
@@ -58,7 +58,7 @@ class ExportedModel:
     hashing: Hashing | None
     coding: TableEncoding | None
     pairs: tuple[tuple[str, ...], ...]
-    reading: Reading | None
+    reading: ReaderConfig | None
     labels: list[Any] | None
     per_class: bool
     loss: AnyLoss | None
@@ -137,7 +137,7 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
         )
     loss = model.update.loss
     stored = model.meta.get("reading")
-    reading = None if stored is None else Reading.from_json(stored)
+    reading = None if stored is None else ReaderConfig.from_json(stored)
     coding = model.table_encoding if reading is None or reading.coding is None else coding_of(reading)
     pairs = coding.pairs if coding is not None else reading.pairs if reading is not None else ()
     hashing = None if model.bits is None else Hashing(model.bits, model.core.header()["hash"])

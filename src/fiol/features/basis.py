@@ -174,6 +174,8 @@ class Expander:
 
     def __init__(self, basis: ColumnBasis, roles: Roles) -> None:
         self.basis, self.size, slots = basis, roles.size, basis.slots_of(roles)
+        #: Memory of the last call that may be used again.
+        self.kept: list[Chunk | None] = [None, None]
         #: Numbers of features with hats, and with hats and cells; one more for features never seen.
         self.numbers = basis.numbers(roles.size + 1, 1), basis.numbers(roles.size + 1, 2)
         codes = np.full(roles.size, NO_CODE, np.int32)
@@ -187,20 +189,29 @@ class Expander:
         self.slots = first, basis.counts, basis.few, basis.bins, curve, basis.numeric
         self.pairs = basis.left, basis.right, (known + basis.hats + np.cumsum(cells) - cells).astype(np.int32)
 
-    def expanded(self, chunk: Chunk) -> tuple[Chunk, Chunk]:
-        """Return the rows with hats, and with hats and cells."""
+    def expanded(self, chunk: Chunk, reuse: bool = False) -> tuple[Chunk, Chunk]:
+        """Return the rows with hats, and with hats and cells; if `reuse`, in memory that the next call overwrites."""
         from fiol.features.basis_loops import expand_rows  # imported here: `import fiol` loads no compiler
 
         slots, rows = len(self.basis.member), chunk.rows
         entries = int(chunk.indptr[-1] - chunk.indptr[0]) + 2 * slots * rows
-        lower, upper = (
-            Chunk(np.empty(rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
-            for size in (entries, entries + len(self.basis.left) * rows)
-        )
+        lower = self.memory(0, rows, entries, reuse)
+        more = len(self.basis.left) * rows
+        upper = self.memory(1, rows, entries + more, reuse) if more else lower  # without cells both are the same
         buffers = np.empty(slots), np.empty(slots, np.int32), int(self.basis.known[0])
         parts = self.features, self.numbers, self.slots, self.basis.knots, self.pairs, buffers
         n, m = expand_rows(tuple(chunk), *parts, tuple(lower), tuple(upper))
         return (
-            Chunk(lower.indptr, lower.indices[:n], lower.data[:n]),
-            Chunk(upper.indptr, upper.indices[:m], upper.data[:m]),
+            Chunk(lower.indptr[: rows + 1], lower.indices[:n], lower.data[:n]),
+            Chunk(upper.indptr[: rows + 1], upper.indices[:m], upper.data[:m]),
         )
+
+    def memory(self, k: int, rows: int, entries: int, reuse: bool) -> Chunk:
+        """Return arrays for rows with at most this many entries; new memory costs as much as writing to it."""
+        old = self.kept[k] if reuse else None
+        if old is not None and old.indptr.shape[0] > rows and old.data.shape[0] >= entries:
+            return old
+        new = Chunk(np.empty(rows + 1, np.int64), np.empty(entries, np.int32), np.empty(entries))
+        if reuse:
+            self.kept[k] = new
+        return new

@@ -12,13 +12,11 @@ NO_BIN = -1
 @inlined
 def interval_of(knots, first, count, value):
     """Return j such that knots[first + j] <= value < knots[first + j + 1], from 0 to count - 2."""
-    low, high = 0, count - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if knots[first + middle] <= value:
-            low = middle
-        else:
-            high = middle
+    low, length = 0, count - 1
+    while length > 1:  # without branches, which would be guessed wrong half of the time
+        half = length // 2
+        low += half * (knots[first + low + half] <= value)
+        length -= half
     return low
 
 

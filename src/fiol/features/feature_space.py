@@ -33,7 +33,7 @@ from fiol.features.table_rows import (
 from fiol.features.transaction import Counting, Rewindable, Transaction
 from fiol.features.vocabulary import NAME_TYPES, Vocabulary
 
-#: After features had to be dropped, so many rows at first are looked at to find which of them fit.
+#: After features had to be dropped, how many rows are tried at first to find which of them fit.
 ROWS_AFTER_PRUNING = 16
 
 

@@ -40,12 +40,12 @@ from fiol.features.targets import check_sample_weights
 from fiol.integrations import estimator_file
 from fiol.integrations.fitting import (
     TAIL,
+    HeldBackLoss,
     Passes,
     Progress,
     held_back,
     held_out,
     moments_of_fit,
-    negative_loss,
 )
 from fiol.integrations.parameters import (
     AUTOMATIC,
@@ -76,8 +76,9 @@ FIT_DOCS = """
     tol : `fit` stops once n_iter_no_change passes in a row did not improve by tol: the loss of rows before they are
         learned from (of a regressor, which has a unit, by tol times that of the first pass), or the score on held-out
         rows. An ensemble soon overfits its rows: it stops by the loss of rows that are held back (validation_fraction
-        of them, if that makes ten), returns to its best pass, and then learns from these rows, too. After 1,000 rows,
-        later passes do not change how members are combined. None makes max_iter passes over all rows.
+        of them, if that makes ten), of a regressor once that loss falls by less than tol times itself, returns to its
+        best pass, and then learns from these rows, too. After 1,000 rows, later passes change how members are
+        combined only by the rows held back. None makes max_iter passes; of these the best one is kept.
     early_stopping, validation_fraction, n_iter_no_change : whether `fit` holds out a part of the rows to decide when
         to stop, the share of these rows, and the number of passes without improvement before it stops.
     shuffle : whether `fit` shuffles the rows before every pass, for the regressor into the order that scikit-learn's
@@ -267,11 +268,11 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         """
         self._rounds_before_fit = self._rounds()
         seed = check_random_state(self.random_state).randint(LARGEST_SEED) if self.shuffle else None
-        chooses = held_out is None and self.max_iter > 1 and self.tol is not None
+        chooses = held_out is None and self.max_iter > 1
         several = isinstance(tasks[0][0].update, Ensemble)
         back = held_back(chunk.rows, self.validation_fraction, seed) if chooses and several else None
         if back is not None:
-            held_out, score = back, negative_loss
+            held_out = back
         rest = None if held_out is None else chunk.take(np.flatnonzero(held_out))
         tail = TAIL if self.shuffle and back is None else 0.0
         runs: list[EpochRun] = []
@@ -282,7 +283,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
             judge = None
             if rest is not None:
                 told = rest, y[held_out], sample_weights[held_out]
-                judge = partial(score, learner, *told)
+                judge = HeldBackLoss(learner, *told) if back is not None else partial(score, learner, *told)
             passes = Passes(learner, chunk, y, sample_weights, tail)
             last.append(passes if back is None else Passes(learner, *told, 1.0 if self.shuffle else 0.0))
             runs.append(EpochRun(passes, judge, None if back is None else learner.core))
@@ -291,6 +292,8 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         kept = None if held_out is None else ~held_out
         self.n_iter_ = run_epochs(runs, chunk.rows, stopping, seed, kept, self._map, tell)
         if back is not None:  # what was held back is learned from at last
+            for learner, _ in tasks:
+                learner.engine.raise_scales(rest)
             run_epochs(
                 [EpochRun(passes) for passes in last], len(sample_weights[back]), Stopping(), seed, each=self._map
             )

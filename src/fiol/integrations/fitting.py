@@ -51,6 +51,8 @@ class Passes:
         with self.learner.engine.freeze_stack() if again else nullcontext():
             scores = self.learn(order)
         self.made += 1
+        if self.made == 1:
+            self.rows = self.learner.engine.without_outliers(chunk), y, sample_weights
         return self.learner.core.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
 
     def learn(self, order: Any) -> Floats:
@@ -95,9 +97,21 @@ def r2(learner: Learner, chunk: Chunk, y: Floats, sample_weights: Floats) -> flo
     return float(r2_score(y, predictions(learner, chunk), sample_weight=sample_weights))
 
 
-def negative_loss(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:
-    """Minus the weighted mean loss."""
-    return -learner.core.mean_loss(learner.core.score_canonical(chunk), y, sample_weights)
+class HeldBackLoss:
+    """`HeldBackLoss(learner, chunk, y, sample_weights)()`: minus the mean loss of rows held back, after a pass.
+
+    No member has learned from these rows, so the stack may learn from them (`Engine.restack`). Outliers are left out:
+    one of them could have a larger loss than all other rows, and would decide about the number of passes.
+    """
+
+    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> None:
+        self.learner, self.chunk, self.targets, self.first = learner, chunk, (y, sample_weights), True
+
+    def __call__(self) -> float:
+        engine = self.learner.engine
+        if self.first:  # the sizes of values are known after the first pass
+            self.chunk, self.first = engine.without_outliers(self.chunk), False
+        return -self.learner.core.mean_loss(engine.restack(self.chunk, *self.targets), *self.targets)
 
 
 def predictions(learner: Learner, chunk: Chunk) -> Floats:

@@ -22,7 +22,7 @@ def plot_effects(core: Any, columns: int, pairs: int, label: Any) -> Any:
         raise ImportError('plots need matplotlib: pip install "fiol[plots]"') from error
     effects, labels = effects_of(core), core.labels
     score = 0 if labels is None else labels.classes.index(label if label is not None else labels.classes[-1])
-    chosen = [*effects.columns[:columns], *effects.pairs[:pairs]]
+    chosen: list[ColumnEffect | PairEffect] = [*effects.columns[:columns], *effects.pairs[:pairs]]
     rows = max(-(-len(chosen) // 3), 1)
     figure, axes = pyplot.subplots(rows, 3, figsize=(11.0, 3.2 * rows), layout="constrained", squeeze=False)
     for ax, effect in zip(axes.flat, chosen, strict=False):

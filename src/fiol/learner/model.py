@@ -89,7 +89,8 @@ class Model(Exportable):
         -----
         The score of a row is what `scores` would have returned just before the row, except that `ScaleFree` steps, the
         default, begin the round of a value larger than all before it (farther from the mean, if it is centered) by
-        shrinking its weight: then the score is that of the shrunk weights.
+        shrinking its weight: then the score is that of the shrunk weights. A value beyond 8 times the largest before
+        is learned, and scored here, as 1.25 times the largest.
 
         Examples
         --------

@@ -30,9 +30,9 @@ class Stopping(NamedTuple):
     epochs: int = 1
     tol: float | None = None  #: None: all epochs are made
     patience: int = 5
-    relative: bool = (
-        False  #: `tol` is a fraction of the loss of the first pass, so that the unit of targets is irrelevant
-    )
+    #: `tol` is a fraction of the loss of the first pass (where the best pass is restored, of the least loss so far), so
+    #: that the unit of targets is irrelevant.
+    relative: bool = False
 
 
 class EpochRun:
@@ -61,6 +61,8 @@ class EpochRun:
         merit = -self.losses[-1] if self.score is None else self.score()
         of_losses = self.score is None or self.back_to_best is not None
         unit = abs(self.losses[0]) if stopping.relative and of_losses else 1.0
+        if stopping.relative and self.back_to_best is not None and len(self.losses) > 1:
+            unit = abs(self.best)  # the loss of rows held back, which may fall by orders of magnitude
         improved = stopping.tol is None or merit >= self.best + stopping.tol * (unit or 1.0)
         self.waited = 0 if improved else self.waited + 1
         if self.back_to_best is not None and merit > self.best:

@@ -13,19 +13,19 @@ from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch, SourceError
 from fiol.readers.columns import (
-    ASIDE,
+    NON_FEATURE_COLUMNS,
     arrow_module,
     batches_of_tables,
     check_columns,
     flat_table,
-    guessed_fields,
+    inferred_fields,
 )
 from fiol.readers.formats import Format
 from fiol.readers.parquet import ROWS_AT_ONCE
 from fiol.readers.sources import Sources, Stream
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: How files and streams begin.
 FILE_MAGIC, STREAM_MAGIC = b"ARROW1", b"\xff\xff\xff\xff"
@@ -41,14 +41,14 @@ class ArrowFile(Format):
         """Whether the bytes begin as a file, or a stream, of record batches does."""
         return start.startswith((FILE_MAGIC, STREAM_MAGIC))
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The coding of the first rows; of a pipe, whose first batch is longer than what is looked at, by the types."""
         arrow, ipc = arrow_module(), arrow_module("pyarrow.ipc")
         if os.path.isfile(name):  # no pipe, which can be read only once
             with Sources(name).open(0) as stream:
                 table = next(tables_in(stream), None)
             if table is not None:
-                return guessed_fields(columns_of(as_frame(flat_table(table))), given)
+                return inferred_fields(columns_of(as_frame(flat_table(table))), given)
         try:
             reader = ipc.open_stream(io.BytesIO(start[8:] if start.startswith(FILE_MAGIC) else start))
         except arrow.ArrowInvalid as error:
@@ -57,17 +57,17 @@ class ArrowFile(Format):
             table = arrow.Table.from_batches([reader.read_next_batch()[:ROWS_AT_ONCE]])
         except (arrow.ArrowInvalid, OSError, StopIteration):
             return fields_by_types(flat_table(reader.schema.empty_table()), given)
-        return guessed_fields(columns_of(as_frame(flat_table(table))), given)
+        return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """A batch per record batch, or per so many rows of a long one."""
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """Yield a batch per record batch, or per `ROWS_AT_ONCE` rows of a long one."""
         if reading.coding is None or not reading.coding.complete:
-            given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
-            made = self.guess(*sources.start(), given)
+            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
+            made = self.infer(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         yield from batches_of_tables(reading, self.tables(reading, sources), bad)
 
-    def tables(self, reading: Reading, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
+    def tables(self, reading: ReaderConfig, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
         """The rows of all files, with the row each table starts at, its file, and the bytes read."""
         before = 0
         for stream in sources.streams():
@@ -82,7 +82,7 @@ class ArrowFile(Format):
 
 def fields_by_types(table: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a table without rows: text is a category, everything else is what its type says."""
-    fields = guessed_fields(columns_of(as_frame(table)), given)
+    fields = inferred_fields(columns_of(as_frame(table)), given)
     text = {field.name for field in table.schema if "string" in str(field.type)}
     columns = (
         dataclasses.replace(column, kind="category") if column.kind == "undecided" and column.name in text else column

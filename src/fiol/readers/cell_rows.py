@@ -19,19 +19,19 @@ from fiol.features.date_formats import format_pieces
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import DATED, PARTS, WEEKDAYS, Column, TableEncoding
-from fiol.readers.columns import ASIDE, coding_of
+from fiol.readers.columns import NON_FEATURE_COLUMNS, coding_of
 from fiol.readers.line_blocks import bytes_and_words, wrapping
 from fiol.readers.loops import codes
 from fiol.readers.name_table import NameTable
 from fiol.readers.sources import BLOCK_SIZE, SPARE
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: Files of fewer bytes, and the first bytes of a pipe, go the other way: nothing is compiled for little text.
-LOOPED_FROM = 2**22
-#: So many blocks in a row that the loop does not take are enough to try.
-MANY_STRANGE = 16
+COMPILED_MIN_BYTES = 2**22
+#: After this many blocks in a row that the loop does not take it is not tried again.
+MAX_FALLBACKS = 16
 
 
 @dataclasses.dataclass
@@ -89,7 +89,7 @@ class CellRows:
         self.longest = max([1, *self.ngrams.tolist()])
 
     @classmethod
-    def of(cls, reading: Reading, held: dict[str, str], targets: dict[str, int]) -> CellRows | None:
+    def of(cls, reading: ReaderConfig, held: dict[str, str], targets: dict[str, int]) -> CellRows | None:
         """For a reading whose columns hold what `held` says; None if it has columns that the loop does not know.
 
         `targets` are the kinds that a target may have, by what it holds.
@@ -97,7 +97,7 @@ class CellRows:
         coding = coding_of(reading)
         if coding.missing is not None:
             return None  # the loop knows the default markers
-        aside = {getattr(reading, name): name for name in ASIDE if getattr(reading, name) is not None}
+        aside = {getattr(reading, name): name for name in NON_FEATURE_COLUMNS if getattr(reading, name) is not None}
         found = list[CellColumn | None]()
         for column in coding.columns:
             if not column.is_left_out and column.name not in aside:
@@ -107,14 +107,16 @@ class CellRows:
             kinds = {"target": targets, "weight": {"number": codes.WEIGHT_CELL}, "tag": {"text": codes.TAG_CELL}}[role]
             found.append(CellColumn(name, kinds[holds], Column(name, "skip")) if holds in kinds else None)
         known = [column for column in found if column is not None]
-        if len(known) < len(found) or len(aside) < sum(getattr(reading, name) is not None for name in ASIDE):
+        if len(known) < len(found) or len(aside) < sum(
+            getattr(reading, name) is not None for name in NON_FEATURE_COLUMNS
+        ):
             return None
         return (
             None if may_be_one(known) or not all(is_encodable(column.name) for column in known) else cls(known, coding)
         )
 
     def make_room(self, size: int, more: int = 1) -> None:
-        """Arrays for what so many bytes hold as a rule, and `more` times that."""
+        """Allocate arrays for what `size` bytes hold as a rule, `more` times."""
         if size * more > self.size:
             size = max(size + size // 8, BLOCK_SIZE + BLOCK_SIZE // 8)  # blocks are of about one size
             self.size = entries = size * more
@@ -152,7 +154,7 @@ class CellRows:
         )  # fmt: skip
 
     def run(self, size: int, call: Callable[..., Any]) -> tuple[int, ...]:
-        """What a loop says, but for names, that is called with `arguments`; again if so many bytes need more room."""
+        """Call a loop with `arguments`, with more room if it was not enough; return its result without names."""
         found: tuple[int, ...] = ()
         for more in (1, 4, 16):
             self.make_room(size, more)

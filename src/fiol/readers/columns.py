@@ -24,11 +24,11 @@ from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place, SourceError
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
-#: Fields of a `Reading` that name a column which is no feature.
-ASIDE = ("target", "weight", "tag")
-#: So many columns are named where one is not there.
+#: Fields of a `ReaderConfig` that name a column which is no feature.
+NON_FEATURE_COLUMNS = ("target", "weight", "tag")
+#: How many columns an error names where one is not there.
 MOST_NAMED = 20
 #: How many different cells of a column are examples, out of how many first rows.
 EXAMPLES, EXAMPLE_ROWS = 3, 100
@@ -42,20 +42,25 @@ def arrow_module(name: str = "pyarrow") -> Any:
         raise ImportError("reading CSV, Parquet and Arrow files needs pyarrow: pip install fiol[files]") from error
 
 
-def guessed_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) -> dict[str, Any]:
+def inferred_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) -> dict[str, Any]:
     """The coding that the first rows of a file ask for, where it is not given; ValueError if a column is not there."""
-    names, aside = [values.name for values in columns], [given[name] for name in ASIDE if given.get(name) is not None]
-    for name in ASIDE[1:]:  # files to predict for may have no target
+    names, aside = (
+        [values.name for values in columns],
+        [given[name] for name in NON_FEATURE_COLUMNS if given.get(name) is not None],
+    )
+    for name in NON_FEATURE_COLUMNS[1:]:  # files to predict for may have no target
         if given.get(name) is not None and given[name] not in names:
             raise ValueError(f"for the {name}, {no_column(given[name], names)}")
-    told = TableEncoding.from_spec(given.get("coding"))
-    if told.complete:  # that of a model, which holds for files of every format
-        return {"coding": told, "pairs": tuple(given.get("pairs") or told.pairs)}
+    given_encoding = TableEncoding.from_spec(given.get("coding"))
+    if given_encoding.complete:  # that of a model, which holds for files of every format
+        return {"coding": given_encoding, "pairs": tuple(given.get("pairs") or given_encoding.pairs)}
     examples = {values.name: examples_of(values) for values in columns}
-    own = tuple(column for column in told.columns if column.name not in aside)
+    own = tuple(column for column in given_encoding.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
-    pairs = tuple(given.get("pairs") or told.pairs)
-    coding = dataclasses.replace(told, columns=(*own, *skipped), pairs=pairs, complete=False).completed_by(columns)
+    pairs = tuple(given.get("pairs") or given_encoding.pairs)
+    coding = dataclasses.replace(given_encoding, columns=(*own, *skipped), pairs=pairs, complete=False).completed_by(
+        columns
+    )
     return {"coding": coding, "pairs": pairs, "examples": examples}
 
 
@@ -86,7 +91,7 @@ def no_column(name: str, names: Sequence[str]) -> str:
     return f"there is no column {name!r}:{hint} {'The' if near else 'the'} columns are {some}"
 
 
-def coding_of(reading: Reading) -> TableEncoding:
+def coding_of(reading: ReaderConfig) -> TableEncoding:
     """The coding of a reading, with its pairs."""
     coding: TableEncoding = reading.coding
     return dataclasses.replace(coding, pairs=reading.pairs or coding.pairs)
@@ -115,11 +120,13 @@ class Rows:
         return BadLineError(Place(self.file, self.line(row)), self.where(row, column), f"column {column!r} {reason}")
 
 
-def batch_of(reading: Reading, rows: Rows, bad: BadLines) -> Batch | None:
+def batch_of(reading: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
     """A batch of all rows that can be read; None if there are none."""
     if not rows.count:
         return None
-    aside = {name: rows.column(getattr(reading, name)) for name in ASIDE if getattr(reading, name) is not None}
+    aside = {
+        name: rows.column(getattr(reading, name)) for name in NON_FEATURE_COLUMNS if getattr(reading, name) is not None
+    }
     kept = np.arange(rows.count)
     for name in ("target", "weight"):
         if aside.get(name) is not None:
@@ -128,7 +135,7 @@ def batch_of(reading: Reading, rows: Rows, bad: BadLines) -> Batch | None:
     if not len(kept):
         return None
     whole = len(kept) == rows.count
-    y, weights, tags = (taken(aside.get(name), kept, whole) for name in ASIDE)
+    y, weights, tags = (taken(aside.get(name), kept, whole) for name in NON_FEATURE_COLUMNS)
     return Batch(
         found,
         y,
@@ -219,7 +226,7 @@ def coded_but(rows: Rows, kept: Any, errors: list[tuple[int, str, str]]) -> tupl
 
 
 def table_rows(
-    reading: Reading,
+    reading: ReaderConfig,
     table: Any,
     line: Callable[[int], int],
     file: str,
@@ -238,12 +245,12 @@ def table_rows(
     return Rows(table.num_rows, code, column, line, file, read, where)
 
 
-def aside_columns(reading: Reading) -> set[str]:
+def aside_columns(reading: ReaderConfig) -> set[str]:
     """Columns that are no features."""
-    return {getattr(reading, name) for name in ASIDE if getattr(reading, name) is not None}
+    return {getattr(reading, name) for name in NON_FEATURE_COLUMNS if getattr(reading, name) is not None}
 
 
-def check_columns(reading: Reading, names: Sequence[str], file: str) -> None:
+def check_columns(reading: ReaderConfig, names: Sequence[str], file: str) -> None:
     """SourceError unless a file has the columns of a reading, those that are no features aside."""
     columns = coding_of(reading).columns
     skipped = {column.name for column in columns if column.is_left_out} | aside_columns(reading)
@@ -262,7 +269,9 @@ def flat_table(table: Any) -> Any:
     return table
 
 
-def batches_of_tables(reading: Reading, tables: Iterator[tuple[Any, int, str, int]], bad: BadLines) -> Iterator[Batch]:
+def batches_of_tables(
+    reading: ReaderConfig, tables: Iterator[tuple[Any, int, str, int]], bad: BadLines
+) -> Iterator[Batch]:
     """Batches of tables that come with the row each starts at, from 1, their file, and the bytes read."""
     for table, first, file, read in tables:
         rows = table_rows(reading, flat_table(table), lambda row, first=first: first + row, file, read)  # type: ignore[misc]

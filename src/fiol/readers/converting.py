@@ -10,8 +10,8 @@ from fiol.features.named_rows import NamedRows
 from fiol.features.vocabulary import Encoder, Vocabulary
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch
-from fiol.readers.formats import format_called
-from fiol.readers.reading import Reading, as_sources
+from fiol.readers.formats import get_format
+from fiol.readers.reader_config import ReaderConfig, as_sources
 from fiol.readers.writing import WRITERS, write_rows
 
 
@@ -33,14 +33,14 @@ class Conversion:
 
     >>> import io
     >>> file = io.BytesIO()
-    >>> Conversion(Reading("vw"), io.BytesIO(b"1 |a x:2 y\\n-1 |a y\\n"), "svmlight").run(file)
+    >>> Conversion(ReaderConfig("vw"), io.BytesIO(b"1 |a x:2 y\\n-1 |a y\\n"), "svmlight").run(file)
     2
     >>> file.getvalue()
     b'1 1:2 2:1\\n-1 2:1\\n'
     """
 
     def __init__(
-        self, reading: Reading, sources: Any, format: str, on_error: str = "stop", bits: int | None = None
+        self, reading: ReaderConfig, sources: Any, format: str, on_error: str = "stop", bits: int | None = None
     ) -> None:
         if format not in WRITERS:
             raise ValueError(f"a format to write must be one of {', '.join(WRITERS)}, got {format!r}")
@@ -81,6 +81,6 @@ def format_to_write(format: str | None, path: str) -> str:
     if format is not None:
         return format
     for name in WRITERS:
-        if path.lower().endswith(format_called(name).extensions):
+        if path.lower().endswith(get_format(name).extensions):
             return name
     raise ValueError(f"{path} has no ending of a format to write: name one of {', '.join(WRITERS)} by --to")

@@ -23,15 +23,15 @@ from fiol.features.frames import as_frame
 from fiol.features.table_encoding import TableEncoding
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows
+from fiol.readers.cell_rows import COMPILED_MIN_BYTES, MAX_FALLBACKS, CellRows
 from fiol.readers.columns import (
-    ASIDE,
+    NON_FEATURE_COLUMNS,
     arrow_module,
     aside_columns,
     batch_of,
     check_columns,
     coding_of,
-    guessed_fields,
+    inferred_fields,
     table_rows,
 )
 from fiol.readers.csv_types import CsvTypes
@@ -41,7 +41,7 @@ from fiol.readers.loops import codes
 from fiol.readers.sources import SPARE, START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: Delimiters that are looked for.
 DELIMITERS = ",\t;|"
@@ -49,9 +49,9 @@ DELIMITERS = ",\t;|"
 OPTION_DEFAULTS = (("names", None), ("decimal", "."))
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
-#: A record of more bytes is a quote that nobody closed.
+#: A record of more bytes is a quote that is not closed.
 LONGEST_RECORD = 2**26
-#: So many records decide about the delimiter.
+#: How many records decide about the delimiter.
 LOOKED_AT = 100
 
 
@@ -63,12 +63,15 @@ class Csv(Format):
     options: Mapping[str, Any] = {"delimiter": None, "quote": '"', "decimal": ".", "header": None, "names": None,
                                   "types": None}  # fmt: skip
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-        "delimiter": ("one plain character", lambda told: is_text(told) and len(told.encode()) == 1),
-        "quote": ("one plain character or none", lambda told: is_text(told) and len(told.encode()) == 1),
-        "decimal": ("a point or a comma", lambda told: told in (".", ",")),
+        "delimiter": ("one plain character", lambda value: is_text(value) and len(value.encode()) == 1),
+        "quote": ("one plain character or none", lambda value: is_text(value) and len(value.encode()) == 1),
+        "decimal": ("a point or a comma", lambda value: value in (".", ",")),
         "header": ("true or false", is_true_or_false),
-        "names": ("different texts", lambda told: all(map(is_text, told)) and len(set(told)) == len(told)),
-        "types": ("columns with what they hold", lambda told: {*told.values()} <= {"number", "whole", "truth", "text"}),
+        "names": ("different texts", lambda value: all(map(is_text, value)) and len(set(value)) == len(value)),
+        "types": (
+            "columns with what they hold",
+            lambda value: {*value.values()} <= {"number", "whole", "truth", "text"},
+        ),
     }
     may_be_none = ("quote",)
     has_columns = True
@@ -77,82 +80,83 @@ class Csv(Format):
         """Whether lines have one delimiter, as often in each."""
         return delimiter_of(start, '"') is not None
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The delimiter, whether there are names, what columns hold, and the coding."""
         encoding = TableEncoding.from_spec(given.get("coding"))
-        told = {**self.options, **given.get("options", {})}
-        if told["delimiter"] is None:
-            told["delimiter"] = (
-                "\t" if name.lower().endswith((".tsv", ".tab")) else delimiter_of(start, told["quote"]) or ","
+        options = {**self.options, **given.get("options", {})}
+        if options["delimiter"] is None:
+            options["delimiter"] = (
+                "\t" if name.lower().endswith((".tsv", ".tab")) else delimiter_of(start, options["quote"]) or ","
             )
-        records = first_records(start, told)
-        if told["header"] is None:
-            first = fields_of_record(records.record(0), told) if len(records) else []
-            told["header"] = told["names"] is None and is_header(first)
-        if told["delimiter"] == "\t" and "quote" not in given.get("options", {}):
+        records = first_records(start, options)
+        if options["header"] is None:
+            first = fields_of_record(records.record(0), options) if len(records) else []
+            options["header"] = options["names"] is None and is_header(first)
+        if options["delimiter"] == "\t" and "quote" not in given.get("options", {}):
             warn_of_line_breaks(records, name)
-        names = told["names"] or records.names(told)
-        body, bad = records.without_first() if told["header"] else records, BadLines("skip")
-        texts, body = CsvTypes({}, told, encoding).table(body, names, names, bad)
-        types = CsvTypes({}, told, encoding).inferred(texts, given.get("target"))
+        names = options["names"] or records.names(options)
+        body, bad = records.without_first() if options["header"] else records, BadLines("skip")
+        texts, body = CsvTypes({}, options, encoding).table(body, names, names, bad)
+        types = CsvTypes({}, options, encoding).inferred(texts, given.get("target"))
         bad.on_error = "missing"  # lines that are no rows are left out by now
-        typed, _ = CsvTypes({**types, **(told["types"] or {})}, told, encoding).table(body, names, names, bad)
-        types = {**types, **(told["types"] or {})}
-        made = guessed_fields(columns_of(as_frame(typed)), given)
-        return {**made, "options": {**{k: v for k, v in told.items() if (k, v) not in OPTION_DEFAULTS}, "types": types}}
+        typed, _ = CsvTypes({**types, **(options["types"] or {})}, options, encoding).table(body, names, names, bad)
+        types = {**types, **(options["types"] or {})}
+        made = inferred_fields(columns_of(as_frame(typed)), given)
+        kept = {name: value for name, value in options.items() if (name, value) not in OPTION_DEFAULTS}
+        return {**made, "options": {**kept, "types": types}}
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
         reading = self.completed(reading, sources)
-        told, before = {**self.options, **reading.options}, sources.size or 0
-        loop = CsvLoop(reading, told)
+        options, before = {**self.options, **reading.options}, sources.size or 0
+        loop = CsvLoop(reading, options)
         for text, names in self.texts(reading, sources, bad):
             before += text.size
-            batch = loop(text, names) if before > LOOPED_FROM else None
+            batch = loop(text, names) if before > COMPILED_MIN_BYTES else None
             if batch is None:
-                table, lines = self.table(reading, told, text, names, bad)
-                where = functools.partial(lines.place_of_field, names, told)
+                table, lines = self.table(reading, options, text, names, bad)
+                where = functools.partial(lines.place_of_field, names, options)
                 rows = table_rows(reading, table, lines.line, lines.file, lines.read, where)
                 batch = batch_of(reading, rows, bad)
             if batch is not None:
                 yield batch
 
-    def completed(self, reading: Reading, sources: Sources) -> Reading:
-        """The reading with what is not told, of how the first file begins."""
+    def completed(self, reading: ReaderConfig, sources: Sources) -> ReaderConfig:
+        """The reading with what is not options, of how the first file begins."""
         if reading.coding is None or not reading.coding.complete or reading.option("types") is None:
-            given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
+            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
             start, name = sources.start()
-            made = self.guess(start, name, {**given, "options": reading.options})
+            made = self.infer(start, name, {**given, "options": reading.options})
             reading = type(reading)(**{**given, **made, "format": reading.format})
         return reading
 
-    def tables(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[tuple[Any, CsvRecords]]:
+    def tables(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[tuple[Any, CsvRecords]]:
         """The columns of every block, without those that are skipped, and its records; of a complete reading."""
-        told = {**self.options, **reading.options}
+        options = {**self.options, **reading.options}
         for text, names in self.texts(reading, sources, bad):
-            yield self.table(reading, told, text, names, bad)
+            yield self.table(reading, options, text, names, bad)
 
-    def texts(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[tuple[CsvText, list[str]]]:
+    def texts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[tuple[CsvText, list[str]]]:
         """The text of every block, without the names of columns, and these; of a complete reading."""
-        told = {**self.options, **reading.options}
+        options = {**self.options, **reading.options}
         names: list[str] = []
-        for text in text_blocks(sources, told, bad):
+        for text in text_blocks(sources, options, bad):
             if text.first:
-                lines = text.records(told)
-                names = list(told["names"] or lines.names(told))
+                lines = text.records(options)
+                names = list(options["names"] or lines.names(options))
                 check_columns(reading, names, text.file)
-                if told["header"]:
+                if options["header"]:
                     text = text.without_first(lines)
             yield text, names
 
     def table(
-        self, reading: Reading, told: Mapping[str, Any], text: CsvText, names: list[str], bad: BadLines
+        self, reading: ReaderConfig, options: Mapping[str, Any], text: CsvText, names: list[str], bad: BadLines
     ) -> tuple[Any, CsvRecords]:
         """The columns of a block, without those that are skipped, and its records."""
         skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
-        skipped -= {getattr(reading, field) for field in ASIDE}
-        lines = text.records(told).of_width(len(names), bad)
-        types = CsvTypes(told["types"] or {}, told, coding_of(reading), aside_columns(reading))
+        skipped -= {getattr(reading, field) for field in NON_FEATURE_COLUMNS}
+        lines = text.records(options).of_width(len(names), bad)
+        types = CsvTypes(options["types"] or {}, options, coding_of(reading), aside_columns(reading))
         wanted = [name for name in names if name not in skipped] or names[:1]  # for the number of rows
         return types.table(lines, names, wanted, bad)
 
@@ -166,9 +170,9 @@ def warn_of_line_breaks(records: CsvRecords, name: str) -> None:
         warnings.warn(f"{name}: {count:,} of the first rows have line breaks within quotes: {advice}", stacklevel=2)
 
 
-def is_text(told: Any) -> bool:
+def is_text(value: Any) -> bool:
     """Whether an option, or a part of one, is a text."""
-    return isinstance(told, str)
+    return isinstance(value, str)
 
 
 # --- records ----------------------------------------------------------------------------------
@@ -193,18 +197,20 @@ class CsvRecords:
         """The bytes of a record, with its end."""
         return self.data[self.starts[k] : self.starts[k + 1]]
 
-    def place_of_field(self, names: list[str], told: Mapping[str, Any], k: int, name: str) -> int:
+    def place_of_field(self, names: list[str], options: Mapping[str, Any], k: int, name: str) -> int:
         """Where in its line the field of a column starts, counted in characters from 1; 0 if that is not known."""
         if name not in names:  # such as that of a pair
             return 0
         record, place = self.record(k), names.index(name)
-        start = start_of_field(record, place, ord(told["delimiter"]), ord(told["quote"]) if told["quote"] else -1)
+        start = start_of_field(
+            record, place, ord(options["delimiter"]), ord(options["quote"]) if options["quote"] else -1
+        )
         before = record[:start]
         return 0 if b"\n" in before or b"\r" in before else len(before.decode("utf-8", "replace")) + 1
 
-    def names(self, told: Mapping[str, Any]) -> list[str]:
+    def names(self, options: Mapping[str, Any]) -> list[str]:
         """What the columns of the file are called."""
-        return names_of_file(self.record(0) if len(self) else b"", told)
+        return names_of_file(self.record(0) if len(self) else b"", options)
 
     def kept(self, which: Any) -> CsvRecords:
         """Some of the records."""
@@ -223,7 +229,7 @@ class CsvRecords:
         return CsvRecords(data, rest, self.fields[1:], self.lines[1:], self.file, self.read, False)
 
     def of_width(self, width: int, bad: BadLines) -> CsvRecords:
-        """The records with so many fields; the others are bad lines."""
+        """Return the records with `width` fields; the others are bad lines."""
         right = self.fields == width
         for k in np.flatnonzero(~right).tolist():
             reason = f"has {self.fields[k]} fields, but there are {width} columns"
@@ -242,10 +248,10 @@ class CsvText(NamedTuple):
     read: int
     first: bool  #: whether they are the first of their file
 
-    def records(self, told: Mapping[str, Any]) -> CsvRecords:
+    def records(self, options: Mapping[str, Any]) -> CsvRecords:
         """The records, without empty lines."""
         data = bytes(self.data[self.start : self.size])
-        starts, fields, lines, _ = records_of(data, told)
+        starts, fields, lines, _ = records_of(data, options)
         return CsvRecords(data, starts, fields, lines + self.line, self.file, self.read, self.first).kept(fields > 0)
 
     def without_first(self, records: CsvRecords) -> CsvText:
@@ -255,20 +261,20 @@ class CsvText(NamedTuple):
         return self._replace(start=start, line=self.line + count_lines(self.data, self.start, start), first=False)
 
 
-def text_blocks(sources: Sources, told: Mapping[str, Any], bad: BadLines) -> Iterator[CsvText]:
+def text_blocks(sources: Sources, options: Mapping[str, Any], bad: BadLines) -> Iterator[CsvText]:
     """The records of all files, about a megabyte at a time; blocks of empty lines alone are left out.
 
     A line with a quote that is not closed, until the end of the file or for `LONGEST_RECORD` bytes, is a bad line;
     what follows it is read as if it were not there.
     """
     rest, line, file, read, first = b"", 1, "", 0, True
-    quote = (told["quote"] or "").encode()
+    quote = (options["quote"] or "").encode()
     for block in with_end(sources.blocks()):
         ended = block is None or block.place.line == 1  # another file, or none
         while rest and (ended or len(rest) > LONGEST_RECORD):
             bad.note(BadLineError(Place(file, line), 0, "has a quote that is not closed"))
             data, line = bytearray(rest[rest.index(b"\n") + 1 :]), line + 1
-            end = records_of(bytes(data), told)[3][0]
+            end = records_of(bytes(data), options)[3][0]
             rest = bytes(data[end:])
             if NOT_EMPTY.search(data, 0, end):
                 yield CsvText(data[:end] + bytes(SPARE), 0, end, line, file, read, first)
@@ -280,8 +286,8 @@ def text_blocks(sources: Sources, told: Mapping[str, Any], bad: BadLines) -> Ite
             line, file, first = 1, block.place.file, True
         data, size, read = bytearray(rest) + block.data if rest else block.data, len(rest) + block.size, block.read
         end = size
-        if quote and data.find(quote, 0, size) >= 0 and in_quotes(data, size, told):  # goes on in the next block
-            end = records_of(bytes(data[:size]), told)[3][0]
+        if quote and data.find(quote, 0, size) >= 0 and in_quotes(data, size, options):  # goes on in the next block
+            end = records_of(bytes(data[:size]), options)[3][0]
         rest = bytes(data[end:size])
         if NOT_EMPTY.search(data, 0, end):
             data = data if end == size else data[:end] + bytes(SPARE)  # the block is its owner's
@@ -308,15 +314,15 @@ def with_end(blocks: Iterator[Block]) -> Iterator[Block | None]:
     yield None
 
 
-def records_of(data: bytes, told: Mapping[str, Any]) -> Any:
+def records_of(data: bytes, options: Mapping[str, Any]) -> Any:
     """Where records are: see `records_in`."""
     from fiol.readers.csv_records import records_in  # loaded here: it is compiled
 
-    quote = ord(told["quote"]) if told["quote"] else -1
-    return records_in(data, len(data), ord(told["delimiter"]), quote)
+    quote = ord(options["quote"]) if options["quote"] else -1
+    return records_in(data, len(data), ord(options["delimiter"]), quote)
 
 
-def in_quotes(data: bytearray, size: int, told: Mapping[str, Any]) -> bool:
+def in_quotes(data: bytearray, size: int, options: Mapping[str, Any]) -> bool:
     """Whether a record is not ended where data[:size], which is whole lines, ends.
 
     >>> comma = {"delimiter": ",", "quote": '"'}
@@ -326,14 +332,14 @@ def in_quotes(data: bytearray, size: int, told: Mapping[str, Any]) -> bool:
     from fiol.readers.loops.csv_rows import ends_in_quotes  # loaded here: it is compiled
 
     with wrapping():
-        delimiter, quote = ord(told["delimiter"]), ord(told["quote"])
+        delimiter, quote = ord(options["delimiter"]), ord(options["quote"])
         return bool(ends_in_quotes(*bytes_and_words(data), np.uint64(size), delimiter, quote))
 
 
-def first_records(start: bytes, told: Mapping[str, Any]) -> CsvRecords:
+def first_records(start: bytes, options: Mapping[str, Any]) -> CsvRecords:
     """The records at the beginning of a file that are whole, and as wide as the first."""
     text = start if start.endswith((b"\n", b"\r")) or len(start) >= START_SIZE else start + b"\n"
-    starts, fields, lines, (end, _) = records_of(text, told)
+    starts, fields, lines, (end, _) = records_of(text, options)
     found = CsvRecords(text[:end], starts, fields, lines + 1, "", 0, True).kept(fields > 0)
     return found.kept(found.fields == found.fields[0]) if len(found) else found
 
@@ -353,11 +359,11 @@ def delimiter_of(start: bytes, quote: str) -> str | None:
     return None if best is None else best[1]
 
 
-def first_and_odd(start: bytes, told: Mapping[str, Any]) -> list[tuple[int, bytes]]:
+def first_and_odd(start: bytes, options: Mapping[str, Any]) -> list[tuple[int, bytes]]:
     """Return the number of fields and the bytes of every record in the first few lines, whatever its width."""
     text = b"".join(start[: 2**16].splitlines(keepends=True)[: 4 * LOOKED_AT])
     text = text if text.endswith((b"\n", b"\r")) or len(start) > len(text) else text + b"\n"
-    starts, fields, _, _ = records_of(text, told)
+    starts, fields, _, _ = records_of(text, options)
     return [(int(n), text[starts[k] : starts[k + 1]]) for k, n in enumerate(fields) if n > 0]
 
 
@@ -379,12 +385,12 @@ def start_of_field(record: bytes, place: int, delimiter: int, quote: int) -> int
     return start
 
 
-def fields_of_record(record: bytes, told: Mapping[str, Any]) -> list[str]:
+def fields_of_record(record: bytes, options: Mapping[str, Any]) -> list[str]:
     """The fields of one record, by Python's own reader."""
-    quoting = {"quotechar": told["quote"]} if told["quote"] else {"quoting": csv.QUOTE_NONE}
+    quoting = {"quotechar": options["quote"]} if options["quote"] else {"quoting": csv.QUOTE_NONE}
     text = record.decode("utf-8", "replace").rstrip("\r\n")
     try:
-        return next(csv.reader([text], delimiter=told["delimiter"], **quoting), [])
+        return next(csv.reader([text], delimiter=options["delimiter"], **quoting), [])
     except csv.Error:  # a field that is too long for it
         return [text]
 
@@ -398,14 +404,14 @@ def is_header(fields: list[str]) -> bool:
     return any(fields) and not any(NUMERIC_TEXT.fullmatch(field) for field in fields)
 
 
-def names_of_file(record: bytes, told: Mapping[str, Any]) -> list[str]:
+def names_of_file(record: bytes, options: Mapping[str, Any]) -> list[str]:
     """What columns are called: by the first record, as pandas has it, or c1, c2, ... without a header.
 
     >>> names_of_file(b",a,a", {"delimiter": ",", "quote": None, "header": True})
     ['Unnamed: 0', 'a', 'a.1']
     """
-    fields = fields_of_record(record, told)
-    if not told["header"]:
+    fields = fields_of_record(record, options)
+    if not options["header"]:
         return [f"c{k}" for k in range(1, len(fields) + 1)]
     names: dict[str, None] = {}
     for k, field in enumerate(fields):
@@ -423,20 +429,20 @@ def names_of_file(record: bytes, told: Mapping[str, Any]) -> list[str]:
 class CsvLoop:
     """From text to a batch by the compiled loop: `loop(text, names)`, None where it has to be done the other way.
 
-    It takes no text with a line that is wrong. After `MANY_STRANGE` texts in a row that are not for it, it tries no
+    It takes no text with a line that is wrong. After `MAX_FALLBACKS` texts in a row that are not for it, it tries no
     more.
     """
 
-    def __init__(self, reading: Reading, told: Mapping[str, Any]) -> None:
-        self.reading, self.told, self.strange, self.names = reading, told, 0, list[str]()
+    def __init__(self, reading: ReaderConfig, options: Mapping[str, Any]) -> None:
+        self.reading, self.options, self.strange, self.names = reading, options, 0, list[str]()
         self.rows: CellRows | None = None
-        self.known = ord(told["delimiter"]) in map(ord, DELIMITERS) and len(told["quote"] or " ") == 1
-        self.known &= told["decimal"] == "."
+        self.known = ord(options["delimiter"]) in map(ord, DELIMITERS) and len(options["quote"] or " ") == 1
+        self.known &= options["decimal"] == "."
         self.cell_of, self.is_number = np.empty(0, np.int64), np.empty(0, bool)
 
     def __call__(self, text: CsvText, names: list[str]) -> Batch | None:
         """The rows of a text whose fields have these names."""
-        if not self.known or self.strange > MANY_STRANGE:
+        if not self.known or self.strange > MAX_FALLBACKS:
             return None
         if self.rows is None or names != self.names:
             self.begin(names)
@@ -446,7 +452,7 @@ class CsvLoop:
 
     def begin(self, names: list[str]) -> None:
         """Be ready for a file with these columns."""
-        types = dict(self.told["types"] or {})
+        types = dict(self.options["types"] or {})
         for column in coding_of(self.reading).columns:
             if column.kind == "numeric_text" and types.get(column.name, "text") == "text":
                 return  # texts that are numbers have rules of their own
@@ -473,14 +479,14 @@ class CsvLoop:
             return None
         fields = np.empty((2, len(self.names)), np.uint64)
         forms, numbers = np.empty(len(self.names), np.int64), np.empty(len(self.names))
-        quote = ord(self.told["quote"]) if self.told["quote"] else 256
-        text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.told["delimiter"]), quote)
+        quote = ord(self.options["quote"]) if self.options["quote"] else 256
+        text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.options["delimiter"]), quote)
         cells = (self.is_number, *fields, forms, numbers, self.cell_of)
         code, count, first = rows.run(size, functools.partial(csv_rows, *text_of_block, *cells))
         if code != codes.DONE or not count:
             return None
         aside = {column.name: int(cell) for column, cell in zip(rows.columns, self.cell_of, strict=True)}
-        there = {role: aside.get(getattr(self.reading, role), -1) >= 0 for role in ASIDE}
+        there = {role: aside.get(getattr(self.reading, role), -1) >= 0 for role in NON_FEATURE_COLUMNS}
         return Batch(
             rows.features(count),
             self.targets(rows, count) if there["target"] else None,
@@ -493,7 +499,7 @@ class CsvLoop:
 
     def targets(self, rows: CellRows, count: int) -> Any:
         """The targets as the column of a table has them."""
-        held, arrow = (self.told["types"] or {}).get(self.reading.target, "text"), arrow_module()
+        held, arrow = (self.options["types"] or {}).get(self.reading.target, "text"), arrow_module()
         y: Any = rows.y[:count]
         if held == "text":
             codes, which = np.unique(y.astype(np.int64), return_inverse=True)

@@ -34,17 +34,17 @@ WANTED = {"truth": "true or false", "whole": "a whole number", "number": "a numb
 class CsvTypes:
     """What columns hold: `types` has number, whole (of targets), truth or text by their names.
 
-    `told` are the options of the format. Cells of the columns `strict`, such as a target, make no missing values.
+    `options` are the options of the format. Cells of the columns `strict`, such as a target, make no missing values.
     """
 
     def __init__(
         self,
         types: Mapping[str, str],
-        told: Mapping[str, Any],
+        options: Mapping[str, Any],
         encoding: TableEncoding,
         strict: set[str] | frozenset[str] = frozenset(),
     ) -> None:
-        self.types, self.told, self.encoding, self.strict = types, told, encoding, strict
+        self.types, self.options, self.encoding, self.strict = types, options, encoding, strict
         #: Fields that are missing in every column.
         self.nulls = ["", *(codes.MISSING_WORDS if encoding.missing is None else encoding.missing)]
 
@@ -77,7 +77,7 @@ class CsvTypes:
 
     def with_point(self, text: str) -> str:
         """Return a number with a decimal point; one with a point where there should be a comma is no number."""
-        if self.told["decimal"] == ".":
+        if self.options["decimal"] == ".":
             return text
         return text.replace(".", " . ").replace(",", ".")
 
@@ -112,12 +112,12 @@ class CsvTypes:
             return arrow.table({name: arrow.array([], kinds[name]) for name in wanted})
         convert = reader.ConvertOptions(
             column_types=kinds, null_values=self.nulls, strings_can_be_null=True, true_values=TRUE_WORDS,
-            false_values=FALSE_WORDS, include_columns=wanted, decimal_point=self.told["decimal"],
+            false_values=FALSE_WORDS, include_columns=wanted, decimal_point=self.options["decimal"],
         )  # fmt: skip
         parse = reader.ParseOptions(
-            delimiter=self.told["delimiter"],
-            quote_char=self.told["quote"] or False,
-            newlines_in_values=bool(self.told["quote"]),
+            delimiter=self.options["delimiter"],
+            quote_char=self.options["quote"] or False,
+            newlines_in_values=bool(self.options["quote"]),
         )
         read = reader.ReadOptions(column_names=names, block_size=len(data) + 1, use_threads=False)
         return reader.read_csv(arrow.py_buffer(data), read_options=read, parse_options=parse, convert_options=convert)
@@ -148,7 +148,7 @@ class CsvTypes:
                     wrong.append((row, name, reason))
             table = table.set_column(place, name, arrow.array(found, arrow_types()[held]))
         for row, name, reason in sorted(wrong):
-            where = lines.place_of_field(names, self.told, row, name)
+            where = lines.place_of_field(names, self.options, row, name)
             error = BadLineError(Place(lines.file, lines.line(row)), where, reason)
             if bad.on_error == "missing" and name not in self.strict:
                 bad.note_cell(name, error)

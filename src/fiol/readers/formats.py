@@ -1,4 +1,4 @@
-"""What a format is to a `Reading`, and which there are. Each is one class in a file of its own, loaded when needed."""
+"""The list of formats, and what each is to a `ReaderConfig`: a class in a file that is loaded when needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fiol.readers.batch import Batch
 from fiol.readers.sources import Sources
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: Where the class of every format is. Whose rows a file holds is asked in this order, the first that says yes is it.
 FORMATS = {
@@ -65,15 +65,15 @@ class Format:
         """
         raise NotImplementedError
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Fields of a `Reading` that are not among the given ones, from how the file `name` begins."""
+    def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields of a `ReaderConfig` that are not among the given ones, from how the file `name` begins."""
         raise NotImplementedError
 
-    def guess_of(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what `guess` returns, for formats that need more of the sources than the beginning of a file."""
-        return self.guess(start, name, given)
+    def infer_from_sources(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what `infer` returns, for formats that need more of the sources than the beginning of a file."""
+        return self.infer(start, name, given)
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows, in batches that depend on nothing but the files; lines that cannot be read go to `bad.note`."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ def is_true_or_false(value: Any) -> bool:
 
 
 @functools.cache
-def format_called(name: str) -> Format:
+def get_format(name: str) -> Format:
     """The format of this name; ValueError if there is none."""
     if name not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")

@@ -22,19 +22,19 @@ from fiol.features.table_encoding import TableEncoding
 from fiol.features.table_rows import DEEPEST, UnknownKeys, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import LOOPED_FROM, MANY_STRANGE, CellRows, joined_names_of
-from fiol.readers.columns import ASIDE, Rows, aside_columns, batch_of, coding_of, guessed_fields
+from fiol.readers.cell_rows import COMPILED_MIN_BYTES, MAX_FALLBACKS, CellRows, joined_names_of
+from fiol.readers.columns import NON_FEATURE_COLUMNS, Rows, aside_columns, batch_of, coding_of, inferred_fields
 from fiol.readers.formats import Format
 from fiol.readers.line_blocks import bytes_and_words, is_utf8
 from fiol.readers.loops import codes
 from fiol.readers.sources import Block, Sources
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: What may stand between the parts of an object.
 JSON_BLANKS = re.compile(r"[ \t\r\n]*")
-#: So many patterns of objects are looked for by the loop.
+#: The most patterns of objects that the loop looks for.
 MOST_PATTERNS = 16
 
 
@@ -62,7 +62,7 @@ class JsonLines(Format):
         except ValueError:
             return not end  # cut
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The coding of the keys in the first lines."""
         lines = start.splitlines()
         found = list[dict[str, Any]]()
@@ -76,19 +76,19 @@ class JsonLines(Format):
         encoding = TableEncoding.from_spec(given.get("coding"))
         if not encoding.complete:  # that of a model decides what an absent key is
             encoding = dataclasses.replace(encoding, optional=True)
-        return guessed_fields(columns, {**given, "coding": encoding})
+        return inferred_fields(columns, {**given, "coding": encoding})
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """A batch per block of about a megabyte."""
         if reading.coding is None or not reading.coding.complete:
-            given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
-            made = self.guess(*sources.start(), given)
+            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
+            made = self.infer(*sources.start(), given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         coding, aside = coding_of(reading), aside_columns(reading)
         loop, before, unknown = JsonLoop(reading), sources.size or 0, UnknownKeys()
         for block in sources.blocks():
             before += block.size
-            batch = loop(block) if before > LOOPED_FROM else None
+            batch = loop(block) if before > COMPILED_MIN_BYTES else None
             if batch is None:
                 for rows, lines, _ in self.objects([block], bad):
                     unknown.note(coding, rows)
@@ -116,10 +116,10 @@ class JsonLoop:
     """From a block to a batch by the compiled loop: `loop(block)`, None where it has to be done the other way.
 
     It takes objects whose keys are in the same order, but for a few different patterns, and nothing that is wrong.
-    After `MANY_STRANGE` blocks in a row that are not for it, it tries no more.
+    After `MAX_FALLBACKS` blocks in a row that are not for it, it tries no more.
     """
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ReaderConfig) -> None:
         self.reading, self.strange = reading, 0
         self.patterns: dict[tuple[bytes, ...], Any] = {}  #: literals, and the cell of every column
         self.rows: CellRows | None = None
@@ -127,7 +127,7 @@ class JsonLoop:
 
     def __call__(self, block: Block) -> Batch | None:
         """The rows of a block."""
-        if self.strange > MANY_STRANGE:
+        if self.strange > MAX_FALLBACKS:
             return None
         if not self.tried:
             self.tried = True
@@ -158,7 +158,7 @@ class JsonLoop:
                 return None
         if code != codes.DONE or not count:
             return None
-        there = {role: self.has(rows, role) for role in ASIDE}
+        there = {role: self.has(rows, role) for role in NON_FEATURE_COLUMNS}
         return Batch(
             rows.features(count),
             self.targets(rows, count) if there["target"] else None,

@@ -10,9 +10,9 @@ from fiol.features.chunk import LARGEST, SMALLEST
 from fiol.readers.batch import BadLineError, Place
 from fiol.readers.sources import SPARE, START_SIZE, Block
 
-#: So many lines decide whether a file may be of a format.
+#: How many lines decide whether a file may be of a format.
 LINES_LOOKED_AT = 20
-#: So many bytes of what is wrong are shown.
+#: How many bytes of a bad line an error shows.
 SHOWN_BYTES = 40
 #: What a value out of range should be.
 VALUES = f"must be 0 or between {SMALLEST:g} and {LARGEST:g} in size"

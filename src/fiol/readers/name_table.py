@@ -15,14 +15,14 @@ FEW_SLOTS = 2**12
 
 
 class NameTable:
-    """Slots, names and their texts, with room for so many names of so many bytes."""
+    """Slots, names and their texts, with room for a number of names and of bytes."""
 
     def __init__(self, names: int, size: int, slots: int | None = None) -> None:
         self.fewest, self.names = slots or FEW_SLOTS, 0
         self.make_room(names, size)
 
     def make_room(self, names: int, size: int) -> None:
-        """Room for so many names; those that are there are forgotten."""
+        """Allocate room for this many names; forget those that are there."""
         self.room = names, size
         self.slots = np.zeros((max(self.fewest, 1 << (2 * names - 1).bit_length()), 2), np.uint64)
         self.about, self.text = np.zeros((names + 1, 5), np.uint64), bytearray(size + SPARE)

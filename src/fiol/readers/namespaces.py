@@ -98,7 +98,7 @@ class NamespaceChoice(NamedTuple):
 
 
 def in_a_row(own: FeatureColumn, some: Any, size: int) -> FeatureColumn:
-    """A feature for every so many entries of a row that follow one another among some."""
+    """Return a feature for every n entries of a row that follow one another among some."""
     starts = np.arange(max(len(some) - size + 1, 0))
     starts = starts[own.rows[some[starts]] == own.rows[some[starts + size - 1]]]
     codes = np.column_stack([own.codes[some[starts + k]] for k in range(size)])

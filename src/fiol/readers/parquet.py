@@ -11,22 +11,22 @@ from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch, SourceError
 from fiol.readers.columns import (
-    ASIDE,
+    NON_FEATURE_COLUMNS,
     arrow_module,
     aside_columns,
     batches_of_tables,
     check_columns,
     coding_of,
     flat_table,
-    guessed_fields,
+    inferred_fields,
 )
 from fiol.readers.formats import Format
 from fiol.readers.sources import Sources, forget_pipe
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
-#: So many rows are a batch, and so many decide what columns are.
+#: Rows of a batch, and rows that decide what columns are.
 ROWS_AT_ONCE = 2**14
 
 
@@ -40,23 +40,23 @@ class Parquet(Format):
         """Whether the file begins as all of them do."""
         return start.startswith(b"PAR1")
 
-    def guess_of(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def infer_from_sources(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The coding of the first rows."""
         with parquet_file(sources, 0) as file:
             table = next((batch for batch, _, _ in tables_of(file, None)), None)
             if table is None:
                 table = file.schema_arrow.empty_table()
-        return guessed_fields(columns_of(as_frame(flat_table(table))), given)
+        return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """A batch per so many rows of a row group."""
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+        """Yield a batch per `ROWS_AT_ONCE` rows of a row group."""
         if reading.coding is None or not reading.coding.complete:
-            given = {name: getattr(reading, name) for name in (*ASIDE, "pairs", "coding")}
-            made = self.guess_of(sources, b"", sources.files[0], given)
+            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
+            made = self.infer_from_sources(sources, b"", sources.files[0], given)
             reading = type(reading)(**{**given, **made, "format": reading.format})
         yield from batches_of_tables(reading, self.tables(reading, sources), bad)
 
-    def tables(self, reading: Reading, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
+    def tables(self, reading: ReaderConfig, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
         """The rows of all files, with the row each table starts at, its file, and the bytes read."""
         before = 0
         skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}

@@ -32,13 +32,13 @@ from fiol.readers.live import LIVE_SECONDS, LiveFile, is_pipe
 
 #: Standard input, among the names of files.
 STANDARD_INPUT = "-"
-#: So many bytes of text are a block, but for the end of the last line and for lines that are longer.
+#: Bytes of text in a block, but for the end of the last line and for lines that are longer.
 BLOCK_SIZE = 2**20
-#: So many bytes of text, from the beginning, decide how a file is read.
+#: Bytes of text, from the beginning, that decide how a file is read.
 START_SIZE = 2**20
 #: Lines of more bytes are refused: whatever has no line ends is not read into memory.
 LONGEST_LINE = 2**28
-#: So many bytes behind a block may be looked at, and are 0.
+#: Bytes behind a block that may be read, and are 0.
 SPARE = 16
 #: What UTF-8 text may begin with, and what begins text that is no UTF-8.
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")

@@ -26,7 +26,7 @@ from fiol.readers.loops import codes
 from fiol.readers.sources import BLOCK_SIZE, START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: What ends a token.
 BLANKS = b" \t\r\n#"
@@ -56,11 +56,11 @@ class Svmlight(Format):
         lines = first_lines(start)
         return all(map(SVMLIGHT_LINE.fullmatch, lines)) and any(b":" in line.partition(b"#")[0] for line in lines)
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Whether features are numbered from 0."""
         return {"options": {"zero_based": has_feature_zero(start)}}
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text."""
         zero_based = reading.option("zero_based")
         if zero_based is None:
@@ -90,7 +90,7 @@ class SvmlightLines:
         self.base, self.size = np.uint64(0 if zero_based else 1), -1
 
     def make_room(self, size: int) -> None:
-        """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry 4."""
+        """Allocate arrays for all that could be in this many bytes: a row takes 2 of them, an entry 4."""
         if size > self.size:
             self.size = size = max(size, BLOCK_SIZE)
             self.y, self.indptr = np.empty(size // 2 + 1), np.empty(size // 2 + 2, np.int64)

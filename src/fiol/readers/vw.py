@@ -34,17 +34,17 @@ from fiol.readers.sources import BLOCK_SIZE, Block, Sources
 from fiol.readers.svmlight import NUMBER
 
 if TYPE_CHECKING:
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
 
 #: What ends a number, and a name.
 AFTER_NUMBER = b" \t\r\n|"
-#: What stands before the first bar: numbers, and a tag that a quote or a number before it tells from a column.
+#: What stands before the first bar: numbers, and a tag that a quote or a number before it distinguishes from a column.
 VW_LINE = re.compile(rb"(?:%s[ \t]+){0,3}(?:'[^ \t|]*[ \t]*)?\|.*|(?:%s[ \t]+){1,3}[^ \t|]+\|.*" % (NUMBER, NUMBER))
-#: So many names there can be in a batch, of so many bytes, unless a single row has more; and namespaces with a number.
+#: The most names in a batch, and bytes of them, unless a single row has more; and namespaces with a number.
 MOST_NAMES, MOST_TEXT, MOST_SPACES = 2**19, 2**22, 2**9
 #: The most entries and products of a batch, unless a single row has more: they take about 40 bytes each.
 MOST_PRODUCTS = 2**18
-#: About so many bytes are decoded at a time.
+#: About how many bytes are decoded at a time.
 DECODED = 2**12
 
 
@@ -62,7 +62,7 @@ class VowpalWabbit(Format):
       batch, its `y` is None. A third number, the prediction to start from, is refused. With the option `labels` set to
       "names" the first word is a label, as text.
     - Names are UTF-8 without blanks, bars and colons. Empty lines are skipped.
-    - The pairs of a `Reading` are of namespaces; "" is that without a name.
+    - The pairs of a `ReaderConfig` are of namespaces; "" is that without a name.
     - The option `ignore` leaves out namespaces that begin with one of its letters, `keep` all others; a blank stands
       for the namespace without a name. `ngrams` adds a feature, with value 1, for every two up to so many features that
       follow one another in a namespace, called by their names with blanks between: 2 for all namespaces, "t3" for
@@ -89,11 +89,11 @@ class VowpalWabbit(Format):
         lines = first_lines(start)
         return bool(lines) and all(map(VW_LINE.fullmatch, lines))
 
-    def guess(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """Nothing: lines say all there is to know."""
         return {}
 
-    def batches(self, reading: Reading, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
         bits = reading.option("bits")
         choice = NamespaceChoice.of(*(reading.option(name) for name in ("ignore", "keep", "ngrams")))
@@ -120,7 +120,7 @@ class VwLines:
         self.digits = bytearray(48)  # of a feature's place, ending at 24
 
     def make_room(self, size: int) -> None:
-        """Arrays for all that could be in so many bytes: a row takes 2 of them, an entry, too."""
+        """Allocate arrays for all that could be in this many bytes: a row takes 2 of them, an entry, too."""
         if size > self.size:
             self.size = size = max(size, BLOCK_SIZE)
             rows = entries = size // 2 + 1

@@ -15,7 +15,7 @@ import numpy as np
 
 from fiol.learner import Learner
 from fiol.persistence.component_json import to_json
-from fiol.readers.reading import Reading
+from fiol.readers.reader_config import ReaderConfig
 from fiol.reports.effect_cards import effect_cards
 from fiol.reports.html import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
 from fiol.reports.svg import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
@@ -491,7 +491,7 @@ def column_card(learner: Learner) -> Card | None:
     reading = learner.meta.get("reading")
     if reading is None:
         return None
-    coding = Reading.from_json(reading).coding
+    coding = ReaderConfig.from_json(reading).coding
     if coding is None:
         return None
     described = [

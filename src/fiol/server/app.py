@@ -286,7 +286,15 @@ async def add_model(server: Server, request: Request) -> Response:
     name = request.path_params["name"]
     given = await json_body(server, request, decode_add)
     await server.control(lambda: server.registry.add_request(name, given))
+    await warm_up(server, name)
     return json_response({"name": name}, 201)
+
+
+async def warm_up(server: Server, name: str) -> None:
+    """Compile in a thread what a new model needs, so that its first requests wait for nothing."""
+    served = server.registry.models.get(name)
+    if served is not None:  # another request may have removed it
+        await run_in_threadpool(served.warm_up)
 
 
 async def remove_model(server: Server, request: Request) -> Response:
@@ -326,6 +334,7 @@ async def upload(server: Server, request: Request) -> Response:
                     raise RefusedError(f"the file is larger than {server.limits.upload} bytes", status=413)
                 file.write(part)
         await server.control(lambda: server.registry.upload(name, path))
+    await warm_up(server, name)
     return json_response({"name": name}, 201)
 
 

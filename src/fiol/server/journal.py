@@ -10,12 +10,14 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 #: The version of the tables, and statements that convert a file of an earlier version to the next one.
 VERSION = 1
 JOURNAL_CONVERSIONS: dict[int, tuple[str, ...]] = {}
+#: Records that are removed in one transaction, so that requests do not wait for long.
+COMPACTED_AT_ONCE = 1000
 FILE, LOCK = "journal.sqlite", "lock"
 
 TABLES = """
@@ -139,22 +141,27 @@ class Journal:
         )
         return record
 
-    def refuse(self, position: int, reason: str) -> None:
-        """Mark a record that the model did not accept, so that no replay learns from it."""
+    def refuse(self, position: int, reason: str, undo: Callable[[], None] = lambda: None) -> None:
+        """Mark a record that the model did not accept, so that no replay learns it; `undo` what else it changed."""
         with self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
             self.connection.execute("UPDATE journal SET refused = ? WHERE position = ?", (reason, position))
             self.connection.execute("DELETE FROM answers WHERE position = ?", (position,))
+            undo()
 
     def compact(self, before: int) -> int:
-        """Remove all records before a position but the last one of the journal, and return their number."""
+        """Remove records before a position, but not the last one of the journal; return how many, at most 1,000."""
+        before = min(before, self.last_position(), self.first + COMPACTED_AT_ONCE)
         with self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
-            done = self.connection.execute(
-                "DELETE FROM journal WHERE position < ? AND position < (SELECT max(position) FROM journal)", (before,)
-            )
-        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            done = self.connection.execute("DELETE FROM journal WHERE position < ?", (before,))
+        self.connection.execute("PRAGMA incremental_vacuum").fetchall()
+        self.first = before
         return done.rowcount
+
+    def last_position(self) -> int:
+        """Return the position of the last record in the file; 0 without one."""
+        return int(self.connection.execute("SELECT ifnull(max(position), 0) FROM journal").fetchone()[0])
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -225,6 +232,7 @@ def connect(path: str, read_only: bool = False) -> sqlite3.Connection:
         uri = f"file:{path.replace('?', '%3f').replace('#', '%23')}?mode=ro"
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of new files: compaction makes them smaller
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     connection.execute("PRAGMA busy_timeout=10000")

@@ -182,6 +182,17 @@ class LabelJoin:
         self.connection.execute("INSERT OR REPLACE INTO ids VALUES (?, ?, ?, ?, ?, ?, ?)", (model, name, *rest))
 
 
+def forget_labels(connection: sqlite3.Connection, model: str, record: LearnRecord, now: float) -> None:
+    """Let the predictions of a record that was refused wait for another label; ids without prediction are forgotten."""
+    scores = record.served or [None] * len(record.labels)
+    for name, features, score in zip(record.ids or (), record.features, scores, strict=False):
+        if name is not None:
+            connection.execute("DELETE FROM ids WHERE model = ? AND id = ?", (model, name))
+        if name is not None and score is not None:
+            values = model, name, PENDING, now, encode(features), encode(score), None
+            connection.execute("INSERT INTO ids VALUES (?, ?, ?, ?, ?, ?, ?)", values)
+
+
 def add_row(
     record: LearnRecord,
     name: str | None,

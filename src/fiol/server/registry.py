@@ -123,6 +123,7 @@ class Registry:
             writer.join_labels.forget(one)
         journal.commit()
         writer.position = position
+        writer.saver.submit(lambda: None).result()  # snapshots that are being saved are removed, too
         for one in names:
             del self.models[one]
             self.snapshots.remove(one)
@@ -187,6 +188,9 @@ class Registry:
     def _replace(self, served: ServedModel, model: Any, reason: Any, source: str = "", new: bool = False) -> None:
         """Write a snapshot of the new model at the next position, then its record, and continue with it."""
         name, journal, writer = served.name, self.journal, self.writer
+        encoding = model.table_encoding
+        if encoding is not None and not encoding.complete:
+            raise RefusedError("the first rows would decide about columns: give the kinds of all, or learn some rows")
         if not new:
             self.take_snapshot(name)  # what is replaced can be rolled back to
         position = writer.position + 1

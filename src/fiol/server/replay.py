@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fiol.server.journal import Journal, Record
+from fiol.server.labels import forget_labels
 from fiol.server.messages import LearnRecord, ReplaceRecord, decoder_of
 from fiol.server.served_model import EncodedRows, ServedModel
 from fiol.server.snapshots import SnapshotStore
@@ -40,6 +41,12 @@ def learn_records(
     return [refused for one in records for refused in learn_records(served, [one])]
 
 
+def refuse_record(journal: Journal, model: str, position: int, record: LearnRecord, reason: str) -> None:
+    """Mark a record that a model did not accept; its predictions wait for another label."""
+    now = journal.clock.now()
+    journal.refuse(position, reason, lambda: forget_labels(journal.connection, model, record, now))
+
+
 def joined_records(records: Sequence[LearnRecord]) -> LearnRecord:
     """Return the rows of several records as one."""
     if len(records) == 1:
@@ -68,14 +75,15 @@ def replay(
     def flush() -> None:
         if not waiting:
             return
-        for served in models.values():
-            if of in (served.name, served.shadow_of):
-                mine = [one for one in waiting if one[0] > served.position]
-                if mine:
-                    refused = learn_records(served, mine)
-                    if served.name == of:
-                        for position, reason in refused:
-                            journal.refuse(position, reason)
+        refused = dict[int, str]()
+        for served in (models[of], *(one for one in models.values() if one.shadow_of == of)):
+            mine = [one for one in waiting if one[0] > served.position and one[0] not in refused]
+            found = learn_records(served, mine) if mine else []
+            if served.name == of:  # what the live model refuses no shadow learns
+                refused = dict(found)
+                for position, record in mine:
+                    if position in refused:
+                        refuse_record(journal, of, position, record, refused[position])
         waiting.clear()
 
     start = min(served.position for served in models.values())

@@ -127,16 +127,16 @@ class ServedModel:
         return self.refreshed + max(LAG_SECONDS, LAG_FACTOR * self.snapshot_seconds) - time.perf_counter()
 
     def warm_up(self) -> None:
-        """Compile, or load, what predicting and learning need, with a copy of the model and a row without values."""
-        for rows in (1, 2):
-            with contextlib.suppress(*ROW_ERRORS):
-                self.reader.predict([{}] * rows)
+        """Compile, or load, what predicting and learning need, with a copy of the model and rows without values."""
         adwin()  # importing River takes a second
-        model = self.model.copy()
-        with contextlib.suppress(*ROW_ERRORS):
-            labels: list[Any] = model.labels or [0.0]
-            copy = ServedModel(self.name, model, self.rules)
+        labels: list[Any] = self.model.labels or [0.0]
+        with contextlib.suppress(*ROW_ERRORS):  # a model may refuse such rows
+            copy = ServedModel(self.name, self.model.copy(), self.rules)
             copy.learn(copy.encode([{}, {}], [labels[0], labels[-1]]), LearnRecord([], []), 0)
+            copy.refresh()
+            copy.reader.predict([{}])
+            copy.reader.predict([{}, {}])
+            _ = copy.reader.snapshot.weights
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -188,7 +188,8 @@ class ServedModel:
         self.position = position
         try:
             y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)
-            scores = as_served(scores, record.served) if record.served else scores
+            if record.served and self.shadow_of is None:  # a shadow has its own scores
+                scores = as_served(scores, record.served)
             self.metrics.add(model, scores, y, rows.weights, max(0, model.n_features - before), rows.entries)
         except Exception as error:  # the rows are learned: figures must not stop the server
             self.metrics_error = f"{type(error).__name__}: {error}"

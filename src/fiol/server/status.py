@@ -19,7 +19,7 @@ from fiol.training.metrics import finite_or_none
 
 #: Seconds for which a status is kept: any number of dashboards costs as much as one.
 STATUS_SECONDS = 0.5
-#: Seconds between two comparisons of weights, or so many times what one takes, if that is more.
+#: Seconds between two comparisons of weights, or so many times the processor time of one, if that is more.
 COMPARE_SECONDS, COMPARE_FACTOR = 2.0, 50.0
 #: Metrics that grow with the number of rows; only those of the shown model are sent.
 DETAILS = ("windows", "calibration", "members", "drift")
@@ -67,12 +67,12 @@ class StatusPage:
 
     def compare_weights(self) -> None:
         """Compare the weights of all models with those of the last minutes, in any thread."""
-        started, models = time.monotonic(), dict(self.registry.models)
+        started, models = time.thread_time(), dict(self.registry.models)  # waiting for the processor does not count
         changes = {name: self.changes.get(name) or WeightChanges() for name in models}
         for name, served in models.items():
             changes[name].compare(served.reader.snapshot)
-        self.changes, ended = changes, time.monotonic()
-        self.compare_next = ended + max(COMPARE_SECONDS, COMPARE_FACTOR * (ended - started))
+        self.changes, cost = changes, time.thread_time() - started
+        self.compare_next = time.monotonic() + max(COMPARE_SECONDS, COMPARE_FACTOR * cost)
 
     def status(self, shown: str | None = None) -> dict[str, Any]:
         """Return the status as plain JSON values; with the details of all models, or of the shown one alone."""

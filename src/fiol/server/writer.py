@@ -20,7 +20,7 @@ from typing import Any
 from fiol.server.journal import Journal, Record
 from fiol.server.labels import LabelJoin, RefusedError
 from fiol.server.messages import LearnAnswer, LearnRecord, LearnRow, PredictAnswer, PredictRecord, encode
-from fiol.server.replay import learn_records
+from fiol.server.replay import learn_records, refuse_record
 from fiol.server.served_model import EncodedRows, ServedModel
 from fiol.server.snapshots import SnapshotStore
 
@@ -414,16 +414,18 @@ class Writer(threading.Thread):
             served = run[0].served
             commands, rows = encoded.get(served.name, ([], None))
             known = rows if [entry.command for entry in run] == commands else None
-            for position, reason in learn_records(served, [(one.position, one.record) for one in run], known):
-                self.journal.refuse(position, reason)
-                for entry in run:
-                    if entry.position == position and entry.command is not None:
-                        entry.command.error = RefusedError(reason)
+            refused = dict(learn_records(served, [(one.position, one.record) for one in run], known))
             for entry in run:
-                if entry.command is None or entry.command.error is None:
+                if entry.position not in refused:
                     served.metrics.note_labels(entry.outcomes, entry.record.delays)
-            for shadow in self.shadows_of(served.name):
-                shadow.errors += len(learn_records(shadow, [(one.position, one.record) for one in run]))
+                    continue
+                refuse_record(self.journal, served.name, entry.position, entry.record, refused[entry.position])
+                self.join_labels.recount()
+                if entry.command is not None:
+                    entry.command.error = RefusedError(refused[entry.position])
+            left = [(one.position, one.record) for one in run if one.position not in refused]
+            for shadow in self.shadows_of(served.name) if left else ():
+                shadow.errors += len(learn_records(shadow, left))
 
     def shadows_of(self, name: str) -> list[ServedModel]:
         """Return the models that learn beside a live model."""
@@ -464,9 +466,7 @@ class Writer(threading.Thread):
             self._compact()
         except (sqlite3.Error, OSError) as error:
             self._undo()
-            self.position = self.journal.connection.execute("SELECT ifnull(max(position), 0) FROM journal").fetchone()[
-                0
-            ]
+            self.position = self.journal.last_position()
             self.failed = str(error)
             self.say(f"the journal was not written: {error}")
 
@@ -515,11 +515,10 @@ class Writer(threading.Thread):
         ).fetchone()[0]
         if self.journal.size() > self.options.keep_bytes:
             found = needed
-        if found:
+        if found >= self.journal.first:
             removed = self.journal.compact(found + 1)
-            self.journal.first = found + 1
             if removed:
-                self.say(f"removed {removed} records of the journal, up to position {found}")
+                self.say(f"removed {removed} records of the journal, those before position {self.journal.first}")
 
 
 def record_of(rows: Sequence[LearnRow]) -> LearnRecord:

@@ -21,7 +21,7 @@ def summarize_columns(reading: Any, batches: Iterable[Any]) -> list[dict[str, An
 
     Parameters
     ----------
-    reading : the `Reading`, with examples; columns of target, weight and tag are left out.
+    reading : the `ReaderConfig`, with examples; columns of target, weight and tag are left out.
     batches : the first rows. Without names of features (hashed ones), shares and counts are left out.
     """
     aside = {reading.target, reading.weight, reading.tag}

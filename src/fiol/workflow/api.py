@@ -12,7 +12,7 @@ import numpy as np
 from fiol.features.frames import as_frame, as_list
 from fiol.readers.bad_lines import odd_cell_messages
 from fiol.readers.batch import Batch
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
 from fiol.workflow.job import TrainingJob
 from fiol.workflow.model import TrainedModel, frame_file
@@ -85,7 +85,7 @@ def read(data: Any, target: str | None = None, *, on_error: str = "missing", **o
     [(2, ['no', 'yes'])]
     """
     given, sources = TrainOptions(target=target, **options), Sources(sources_of(data, target))
-    with guess(sources, **given.reading()).batches(sources, on_error=on_error) as reader:
+    with infer_config(sources, **given.reading()).batches(sources, on_error=on_error) as reader:
         for batch in reader:
             yield batch._replace(y=None if batch.y is None else np.array(as_list(batch.y)))
 

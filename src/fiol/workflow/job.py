@@ -17,7 +17,7 @@ from fiol.integrations.parameters import STEP_SIZES, make_regularizer, make_upda
 from fiol.learner import Learner
 from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO, algorithm_named, loss_named
 from fiol.readers.columns import coding_of, no_column
-from fiol.readers.reading import guess
+from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
 from fiol.training.column_summary import summarize_columns
 from fiol.training.run import Regime, Training
@@ -81,7 +81,7 @@ class TrainingJob:
             loss = None if self.options.loss is None else loss_named(self.options.loss)
         except ValueError as error:
             raise OptionError(str(error)) from None
-        reading, bits = guess(self.sources, **self.options.reading()), self.options.bits
+        reading, bits = infer_config(self.sources, **self.options.reading()), self.options.bits
         if bits is not None and "bits" in reading.kind.options and reading.option("bits") is None:
             reading = dataclasses.replace(reading, options={**reading.options, "bits": bits})  # names are hashed there
         self.reading = reading

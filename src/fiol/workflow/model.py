@@ -28,7 +28,7 @@ from fiol.training.task_inference import Task
 
 if TYPE_CHECKING:
     from fiol.readers.batch import Batch
-    from fiol.readers.reading import Reading
+    from fiol.readers.reader_config import ReaderConfig
     from fiol.training.evaluation import Evaluation
 
 
@@ -48,11 +48,11 @@ class Trained(Model):
         return Task(loss, labels, self.meta.get("training", {}).get("why", ""))
 
     @property
-    def reading(self) -> Reading | None:
+    def reading(self) -> ReaderConfig | None:
         """How the training data were read; None for the model of an estimator."""
-        from fiol.readers.reading import Reading
+        from fiol.readers.reader_config import ReaderConfig
 
-        return Reading.from_json(self.meta["reading"]) if "reading" in self.meta else None
+        return ReaderConfig.from_json(self.meta["reading"]) if "reading" in self.meta else None
 
     @property
     def labels(self) -> list[Any] | None:
@@ -104,7 +104,7 @@ class Trained(Model):
 
         `options` of the format replace those of the training data, such as {"delimiter": ";"}.
         """
-        from fiol.readers.reading import as_sources, format_of, guess
+        from fiol.readers.reader_config import as_sources, format_of, infer_config
         from fiol.readers.sources import START_SIZE
 
         frame = as_frame(data)
@@ -124,7 +124,7 @@ class Trained(Model):
             if coding is None and self.core.space.columns is not None:
                 coding = dict.fromkeys(self.core.space.columns, "number")
             given = {"target": target, **given, "coding": coding, "format": found}
-            reading = guess(sources, **given, options=options or {})
+            reading = infer_config(sources, **given, options=options or {})
         elif options:
             reading = dataclasses.replace(reading, options={**reading.options, **options})
         if not needs_target:

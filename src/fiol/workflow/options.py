@@ -79,7 +79,7 @@ class TrainOptions:
         return isinstance(self.penalty, str) and canonical_name(self.penalty, PENALTIES) == "elasticnet"
 
     def reading(self) -> dict[str, Any]:
-        """Return what is given of a `Reading`, as `readers.reading.guess` takes it."""
+        """Return what is given of a `ReaderConfig`, as `readers.reader_config.infer_config` takes it."""
         given = {name: getattr(self, name) for name in ("format", "target", "weight", "tag")}
         given = {name: value for name, value in given.items() if value is not None}
         if self.pairs:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fiol.components.component import Component, PerFeature
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats, RowBuffers
-from fiol.components.step_sizes.rule import Observation, RoundScale, StepOutcome, StepRule
+from fiol.components.step_sizes.rule import Observation, RoundScale, StepOutcome, StepRule, learned_value
 
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
@@ -270,7 +270,8 @@ def scale_of(step_size: StepSize, s: Floats) -> float:
 def shrink_for(step_size: StepSize, x: float, s: Floats) -> float:
     """Return the factor of a feature's weight before its round: less than 1 for a value beyond all before."""
     peak = step_size.peak(s)
-    return peak / abs(x) if abs(x) > peak > 0.0 else 1.0
+    size = abs(learned_value(x, peak))
+    return peak / size if size > peak > 0.0 else 1.0
 
 
 def states_its_rule(step_size: StepSize) -> bool:

@@ -15,6 +15,11 @@ from fiol.components.simd import choose, smaller, square_root
 LARGEST_SUM = 1e300
 #: Derivatives count as no larger than this before they are squared, so that sums of squares stay finite.
 STEEPEST = 1e145
+#: A value this many times the largest absolute value of its feature before is an outlier,
+OUTLYING = 8.0
+#: and learned as this many times the largest one. (A larger factor follows a change of scale in fewer rows, and needs
+#: fewer outliers to silence a feature: ten of 1e6 among 20,000 normal rows cost 1.4 % of R2, with 2 they cost 27 %.)
+OUTLIER_GROWTH = 1.25
 #: Steps in units of a loss are no longer than this, so that their products with penalty strengths are finite.
 LONGEST = 1e280
 
@@ -116,6 +121,21 @@ def add_to_sum(s: Any, term: Any) -> Any:
     return smaller(s + term, LARGEST_SUM)
 
 
+def learned_value(x: Any, peak: Any) -> Any:
+    """Return the value that a scale-free step learns from where a feature has the value x, and at most `peak` before.
+
+    The unit of a feature is its largest absolute value. So that a few wrong values do not set it for ever, a value
+    beyond `OUTLYING` times the largest one before counts as `OUTLIER_GROWTH` times that: where the scale of a feature
+    has changed, the following values soon raise the unit. The first value of a feature is learned as it is.
+
+    >>> learned_value(-1.5, 1.0), learned_value(-1e6, 1.0), learned_value(1e6, 0.0)
+    (-1.5, -1.25, 1000000.0)
+    """
+    within = (abs(x) <= OUTLYING * peak) | (peak == 0.0)
+    most = OUTLIER_GROWTH * peak
+    return choose(within, x, choose(x > 0.0, most, -most))
+
+
 def slope_square_unit(loss: Any, rule: StepRule, slopes: Any, t: Any) -> Any:
     """Return the square of the unit of derivatives after t rounds: that of the loss for scale-free rules, else 1."""
     return choose(rule.scale_free > 0.5, loss.square_slope_unit(slopes, t), 1.0)
@@ -177,6 +197,6 @@ def merge_share(rule: StepRule, own: Any, total: Any, seen: Any) -> Any:
 
 
 #: The functions that kernels call as well as components.
-FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, add_to_sum, slope_square_unit, unit_of_steps)
-FORMULAS += (round_scale, observed_curvature, precision, merge_share)
+FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, add_to_sum, learned_value, slope_square_unit)
+FORMULAS += (unit_of_steps, round_scale, observed_curvature, precision, merge_share)
 FORMULAS += (rule_of_squares, rule_of_curvatures, rule_of_length)

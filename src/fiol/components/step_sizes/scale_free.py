@@ -25,7 +25,8 @@ class ScaleFree(Adaptive):
     """Another step size as if features and targets had natural units.
 
     Every feature is divided by its largest absolute value so far, peak: steps are divided by peak^2, and a value x
-    beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). The gradients that
+    beyond it first multiplies the last iterate by peak / abs(x) (Ross, Mineiro and Langford 2013). A value beyond
+    8 peak is an outlier and counts as 1.25 peak (`learned_value`). The gradients that
     AdaGrad adds up are divided by the unit g of the loss's derivatives (`Loss.square_slope_unit` is g^2) and
     multiplied by the length of the row, intercept included: the weights that make up a score of size 1 from n features
     are of size 1/sqrt(n). Steps are multiplied by the unit u of the loss's steps (`Loss.step_unit`), as it was when the

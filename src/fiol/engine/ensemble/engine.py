@@ -44,6 +44,10 @@ class Member(NamedTuple):
     in_lanes: bool  #: whether it shares SIMD lanes with others; if not, the time of its rounds is added
 
 
+#: A stack learns anew if that lowers the loss in all of so many blocks of rows: by chance with a probability of 1/256.
+RESTACK_BLOCKS = 8
+
+
 class EnsembleStorage(NamedTuple):
     """Everything of an `EnsembleEngine` that learning changes."""
 
@@ -212,6 +216,22 @@ class EnsembleEngine(Engine):
         finally:
             self.ticks[FROZEN] = was
 
+    def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+        now = self.scores(chunk)
+        if not self.stack.moves or chunk.rows < RESTACK_BLOCKS:
+            return now
+        Z, half, scores = self.scores_of_members(self.centred(chunk)), chunk.rows // 2, np.zeros_like(now)
+        rows = Z, y, sample_weights
+        for own, others in ((slice(half), slice(half, None)), (slice(half, None), slice(half))):
+            part = self.stack.learned_anew(self.call, *(array[others] for array in rows))
+            scores[own] = Z[own] @ part.member_weights()
+        for block in np.array_split(np.arange(chunk.rows), RESTACK_BLOCKS):
+            new, old = (self.mean_loss(one, y, sample_weights, block) for one in (scores, now))
+            if not new < old:
+                return now
+        self.replace(stack=self.stack.learned_anew(self.call, *rows))
+        return scores
+
     @property
     def row_cost(self) -> float:
         return STACK_COST + sum(engine.row_cost for engine in self.members_in_use.templates)
@@ -259,6 +279,10 @@ class EnsembleEngine(Engine):
         self.fast_path = NO_FAST_PATH
         self.grow(w.shape[0])
         self.members_in_use.move(v, change, shift / size)
+
+    def raise_peaks(self, largest: Floats) -> None:
+        for learner in self.members_in_use.learners:
+            learner.raise_peaks(largest)
 
     def centered_storage(self, features: Any, means: Floats, distances: Floats) -> EnsembleStorage:
         members = [member.copy() for member in self.members]

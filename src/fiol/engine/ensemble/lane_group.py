@@ -38,6 +38,7 @@ class LaneMemory(NamedTuple):
     ticks: Any
     steps: Any
     parts: Any
+    values: Any  #: of the row, as scale-free members learn from them
     spare: Any
 
 
@@ -139,6 +140,7 @@ class LaneGroup:
         self.as_they_are = () if all(rule.scale_free for rule in self.lane_rules) else (0.0,)
         self.spare = aligned(6 * self.width, np.float64)
         self.steps, self.parts = aligned(16 * self.width, np.asarray(self.digits).dtype), aligned(32, np.float64)
+        self.values = aligned(16, np.float64)
         self.records = aligned(0, self.dtype)
         self.intercept = aligned(2 * self.width, self.dtype)
         self.ticks = np.zeros(1 + 2 * self.width)
@@ -178,7 +180,7 @@ class LaneGroup:
         """The arrays, as kernels take them."""
         kind = self.vectors, self.first, self.some, self.as_they_are
         known = self.rules, self.records, self.intercept, float(self.has_intercept), self.ticks
-        return LaneMemory(*kind, *known, self.steps, self.parts, self.spare)
+        return LaneMemory(*kind, *known, self.steps, self.parts, self.values, self.spare)
 
     @property
     def record_size(self) -> int:
@@ -214,6 +216,11 @@ class LaneGroup:
         self.table(self.records)[: change.shape[0], 0, members] += change[:, None] * v
         if self.has_intercept:
             self.intercept.reshape(2, self.width)[0, members] += shift * v
+
+    def raise_peaks(self, largest: Floats) -> None:
+        """Let the largest values of the first features be at least these, of features that were seen."""
+        peaks = self.table(self.records)[: len(largest), 0, -1]
+        np.maximum(peaks, largest, out=peaks, where=peaks > 0.0, casting="same_kind")
 
     def weights(self, features: int) -> Floats:
         """Return the weights of the first features, [feature, member]; 0 beyond the records."""
@@ -272,7 +279,7 @@ class LaneGroup:
         self.grow(features)
         if longest * self.width > self.steps.shape[0]:
             self.steps = aligned(2 * longest * self.width, self.steps.dtype)
-            self.parts = aligned(4 * longest, np.float64)
+            self.parts, self.values = aligned(4 * longest, np.float64), aligned(2 * longest, np.float64)
             return True
         return self.records is not before
 
@@ -293,7 +300,8 @@ class LaneGroup:
         new.records = aligned(self.records.shape, self.dtype) if records is None else records
         new.records[...] = self.records
         new.intercept, new.ticks = realigned(self.intercept), self.ticks.copy()
-        new.steps, new.parts, new.spare = map(realigned, (self.steps, self.parts, self.spare))
+        new.steps, new.parts = realigned(self.steps), realigned(self.parts)
+        new.values, new.spare = realigned(self.values), realigned(self.spare)
         return new
 
     def unpacked(self) -> list[UpdateEngine]:

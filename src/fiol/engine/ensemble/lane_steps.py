@@ -38,6 +38,14 @@ def uses_sums(rule):
 
 
 @inlined_strictly
+def squared_value(rule, value, raw, memory):
+    """Return the square of the value that members learn from: `raw` where they are not scale-free."""
+    if len(memory.as_they_are) == 0:
+        return 0.0 * rule.scale_free + value * value
+    return by_unit(rule, value * value, raw * raw)
+
+
+@inlined_strictly
 def write_steps(loss, n, like, feature, x, square, base, size, memory):
     """Write the steps of a row's weights, of members with sums; return what a pull of 1 moves their scores by."""
     rule, width, m = rule_in_lanes(memory.rules, n, like), np.uint64(n), np.uint64(len(like))
@@ -45,13 +53,13 @@ def write_steps(loss, n, like, feature, x, square, base, size, memory):
     gain, base, size = first_lanes(square, like), first_lanes(base, like), first_lanes(size, like)
     p = 0.0 * first_lanes(square, lanes(memory.first))
     for j in range(x.shape[0]):
-        i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
-        part, unit = parts[2 * j], parts[2 * j + 1]
-        s = add_to_sum(load_lanes(memory.records, i + width, like), gain * (value * value))
+        i, part, unit = np.uint64(np.uint32(feature[j])) * stride, parts[2 * j], parts[2 * j + 1]
+        grown = gain * squared_value(rule, memory.values[j], x[j], memory)
+        s = add_to_sum(load_lanes(memory.records, i + width, like), grown)
         if len(memory.as_they_are) == 0:  # all members are scale-free
             root, far = square_root(s) * unit, like + part * part
         else:
-            root, far = square_root(s) * by_unit(rule, unit, 1.0), by_unit(rule, part * part, value * value)
+            root, far = square_root(s) * by_unit(rule, unit, 1.0), by_unit(rule, part * part, x[j] * x[j])
         step = step_length(size, metric(rule, base, root, root * root))
         if loss.has_step_scale:
             step = smaller(step, by_unit(rule, LONGEST / (unit * unit), INFINITE))
@@ -71,7 +79,8 @@ def move_weights(loss, like, few, feature, x, common, beta, more, memory):
     scaled, raw = by_unit(rule, beta, 0.0), by_unit(rule, 0.0, beta)
     far_scaled, far_raw = like_lanes(common * scaled, like), like_lanes(common * raw, like)
     scaled, raw, more = first_lanes(scaled, few), first_lanes(raw, few), first_lanes(more, few)
-    own = uses_sums(rule_in_lanes(memory.rules, n, few))
+    of_sums = rule_in_lanes(memory.rules, n, few)
+    own = uses_sums(of_sums)
     for j in range(x.shape[0]):
         i, value, turn = np.uint64(np.uint32(feature[j])) * stride, x[j], parts[2 * j] * parts[2 * j + 1]
         step = load_lanes(memory.steps, np.uint64(j) * m, few)
@@ -83,7 +92,8 @@ def move_weights(loss, like, few, feature, x, common, beta, more, memory):
             near = choose(own, near, first_lanes(far, few))
         store(memory.records, i, load_lanes(memory.records, i, like) + with_first(far, near))
         s = load_lanes(memory.records, i + width, few)
-        store(memory.records, i + width, add_to_sum(s, more * (value * value)))
+        grown = more * squared_value(of_sums, memory.values[j], value, memory)
+        store(memory.records, i + width, add_to_sum(s, grown))
 
 
 @inlined_strictly
@@ -101,14 +111,14 @@ def write_ridge_steps(like, feature, x, square, base, length, size, t, memory, l
     last, rest = n - np.uint64(1), np.uint64(2) * n
     early, pull = whole_floats(t), ridge * size
     for j in range(x.shape[0]):
-        i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
-        part, unit = parts[2 * j], parts[2 * j + 1]
+        i, part, unit = np.uint64(np.uint32(feature[j])) * stride, parts[2 * j], parts[2 * j + 1]
+        value, raw = memory.values[j], x[j]
         s = load_lanes(records, i + n, like) + rule.curvatures * load_lanes(records, i + rest, like)
-        s = add_to_sum(s, gain * (value * value))
+        s = add_to_sum(s, gain * squared_value(rule, value, raw, memory))
         store(records, i + n, with_lane(s, last, t - early))
         if records.itemsize == 4 and not is_short(like):
             s = load_lanes(records, i + n, like)  # the root is that of the stored sum
-        root, far = square_root(s), by_unit(rule, part * part, value * value)
+        root, far = square_root(s), by_unit(rule, part * part, raw * raw)
         store(records, i + rest, with_lane(choose(rule.root > 0.0, root, length), last, early))
         root = root * by_unit(rule, unit, 1.0)
         h = metric(rule, base, root, root * root)
@@ -116,7 +126,8 @@ def write_ridge_steps(like, feature, x, square, base, length, size, t, memory, l
         both = choose(h > 0.0, size / (safe * (safe + pull)), 0.0)
         step = both * safe
         straight = straight + like_lanes(both * (safe + pull) * far, p)
-        taken = taken + like_lanes(ridge * step * (load_lanes(records, i, like) * value), p)
+        score = load_lanes(records, i, like) * by_unit(rule, value, raw)
+        taken = taken + like_lanes(ridge * step * score, p)
         store(memory.steps, np.uint64(j) * n, step)
         p = p + like_lanes(step * far, p)
     return straight, p, taken
@@ -134,6 +145,6 @@ def move_under_ridge(like, feature, x, beta, curvature, memory):
         i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
         w, step = load_lanes(records, i, like), load_lanes(memory.steps, np.uint64(j) * n, like)
         pull = raw * value + scaled * (parts[2 * j] * parts[2 * j + 1]) - ridge * w
-        met = smaller(curvature * (value * value), LARGEST_SUM)
+        met = smaller(curvature * squared_value(rule, memory.values[j], value, memory), LARGEST_SUM)
         store(records, i + rest, load_lanes(records, i + rest, like) + met)
         store(records, i, w + step * pull)

@@ -31,6 +31,7 @@ from fiol.components.step_sizes.rule import (
     RoundScale,
     add_to_sum,
     base_metric,
+    learned_value,
     metric,
     observed_curvature,
     round_scale,
@@ -77,9 +78,9 @@ class MemberSteps(NamedTuple):
 
 
 @inlined_strictly
-def tolerance_of_scores(loss, rule, vectors, feature, x, y, z, own, records):
+def tolerance_of_scores(loss, rule, feature, x, y, z, own, memory):
     """Return the rounding tolerance of every score; 0 where no kink is near."""
-    near, stride = kink_range(z, y), np.uint64(len(vectors) * len(z))
+    near, stride = kink_range(z, y), np.uint64(len(memory.vectors) * len(z))
     close = choose(kink_within(loss, z, near, y), rule.adaptive, 0.0)
     if y == 0.0:
         close = rule.adaptive
@@ -87,14 +88,18 @@ def tolerance_of_scores(loss, rule, vectors, feature, x, y, z, own, records):
         return 0.0 * rule.adaptive
     terms = abs(own)
     for j in range(x.shape[0]):
-        terms = terms + abs(load_lanes(records, np.uint64(np.uint32(feature[j])) * stride, z) * x[j])
+        w = load_lanes(memory.records, np.uint64(np.uint32(feature[j])) * stride, z)
+        terms = terms + abs(w * by_unit(rule, memory.values[j], x[j]))
     return choose(close > 0.0, rounding_tolerance(terms, near, y), 0.0)
 
 
 @inlined_strictly
 def read_members(like, feature, x, memory):
-    """Return the scores of a row. Weights are brought up to date, and largest values include this row's."""
-    vectors, records, parts = memory.vectors, memory.records, memory.parts
+    """Return the scores of a row, and write the values that scale-free members learn from to `memory.values`.
+
+    Weights are brought up to date, and largest values include this row's.
+    """
+    vectors, records, parts, values = memory.vectors, memory.records, memory.parts, memory.values
     rule, last, t = rule_in_lanes(memory.rules, len(like), like), np.uint64(len(like) - 1), memory.ticks[0]
     stride = np.uint64(len(vectors) * len(like))
     own, z = load_lanes(memory.intercept, 0, like) * memory.has_intercept, like
@@ -104,6 +109,8 @@ def read_members(like, feature, x, memory):
         w = current_weights(memory.rules, vectors, like, records, i, t)
         size, peak = abs(value), 1.0 * records[i + last]
         if size > peak:
+            value = learned_value(value, peak)
+            size = abs(value)
             if peak > 0.0:
                 w = w * by_unit(rule, peak / size, 1.0)
             store(records, i, with_lane(w, last, size))
@@ -112,12 +119,15 @@ def read_members(like, feature, x, memory):
             store(records, i, w)
         unit = 1.0 / peak
         part = value * unit
-        parts[2 * j], parts[2 * j + 1] = part, unit
+        parts[2 * j], parts[2 * j + 1], values[j] = part, unit, value
         length += part * part
         if len(memory.as_they_are) > 0:
-            raw += value * value
+            raw += x[j] * x[j]
+            wide = wide or abs(x[j]) > FAR_APART
+            z = z + w * by_unit(rule, value, x[j])
+        else:
+            z = z + w * value
         wide = wide or peak > FAR_APART or size < 1.0 / FAR_APART
-        z = z + w * value
     return LaneScores(with_lane(z + own, last, 0.0), own, length, raw, wide)
 
 
@@ -132,7 +142,7 @@ def prepare_members(loss, like, digits, feature, x, y, weight, memory, row):
     z, wide, inner = row.z, row.wide, by_unit(rule, row.length, row.raw)
     lengths, tolerance = inner + has_intercept, like
     if loss.kinked:
-        tolerance = tolerance_of_scores(loss, rule, vectors, feature, x, y, z, row.own, memory.records)
+        tolerance = tolerance_of_scores(loss, rule, feature, x, y, z, row.own, memory)
     slopes = load_lanes(memory.ticks, 1, like)
     scale = round_scale(loss, rule, z, tolerance, y, weight, lengths, slopes, t)
     square, base, size = scale.square * rule.squares, base_metric(rule, lengths), scale.step_scale * rule.size

@@ -17,6 +17,7 @@ from fiol.engine.ensemble.stack_state import (
     CURVED,
     FROZEN,
     LAST,
+    MASS,
     MOST_STACKS,
     NEXT,
     SQUARES,
@@ -116,6 +117,16 @@ class NewtonStackEngine(StackEngine):
         shares = before.share.copy()
         super().learn_sample(call, rows, Z, y, sample_weights)
         self.state.share[...] = self.updated_shares(shares, losses)
+
+    def learned_anew(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> NewtonStackEngine:
+        old, fresh = self.state, self.new_state()
+        fresh.v[...], fresh.live[...] = combined_weights(old), old.live
+        new = self.with_state(fresh)
+        new.learn(call, np.ascontiguousarray(Z), y, sample_weights)
+        ticks, kept = new.ticks, old.ticks
+        ticks[[T, LAST, NEXT]] += kept[T] - ticks[T]  # the rounds are those of the members
+        ticks[[MASS, FROZEN]], new.state.losses[...] = kept[[MASS, FROZEN]], old.losses
+        return new
 
     def updated_shares(self, share: Floats, losses: Floats) -> Floats:
         """Return the shares of the stacks after rows with these sums of losses, by weights that did not change.

@@ -76,6 +76,10 @@ class StackEngine(ABC):
         self.learn(call, Z, y, sample_weights)
         self.ticks[[T, LAST, NEXT]] += rows - len(y)  # rows that are not in the sample make it forget nothing
 
+    def learned_anew(self: Self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> Self:
+        """Return a stack that has learned from these rows alone, starting from the member weights of this one."""
+        raise NotImplementedError  # see `moves`
+
     # --- reading ------------------------------------------------------------------------------
 
     @abstractmethod

@@ -93,7 +93,11 @@ def merged_means(known: list[Centering], features: Any, means: Floats, rows: flo
     far = np.max([one.far for one in known], axis=0)  # with rows of a stream among them, means may move
     if len(features) or any(one.idle for one in known):
         rows = max(rows, WINDOW)
-        return Centering(np.array([rows]), NO_WINDOW, features, means * rows, far)
+        widths = np.zeros(len(features))
+        for one in known:
+            places = np.searchsorted(features, one.features)
+            widths[places] = np.maximum(widths[places], one.widths)
+        return Centering(np.array([rows]), NO_WINDOW, features, means * rows, widths, far)
     return after_first(united_windows(known), sum(one.rows for one in known), far)
 
 

@@ -349,7 +349,8 @@ def pooled_means(base: Centering, others: Sequence[Any]) -> Centering:
     """Return the means of the rows of the base, and of the rows that each of the others has seen since."""
     rows = base.rows + sum(other.rows - base.rows for other in others)
     sums = base.sums + sum(other.sums - base.sums for other in others)
-    return base._replace(so_far=np.array([rows]), sums=sums)
+    widths = np.max([one.widths for one in (base, *others)], axis=0)
+    return base._replace(so_far=np.array([rows]), sums=sums, widths=widths)
 
 
 def move_means(engine: Engine, old: Floats, new: Floats) -> None:

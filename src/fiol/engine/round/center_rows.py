@@ -5,6 +5,7 @@ from __future__ import annotations
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.simd import larger, smaller
+from fiol.components.step_sizes.rule import learned_value
 from fiol.engine.centering import fewest_rows
 
 #: A difference smaller than this fraction of the mean counts as rounding.
@@ -14,7 +15,15 @@ compiled_fewest_rows = inlined(fewest_rows)
 
 
 @inlined
-def center_whole(entries, values, features, sums, part, learning, least, indices, data):
+def add_to_mean(sums, widths, j, x, mean):
+    """Add a value of the centered feature j to its sum, as far from the mean before as it is learned."""
+    distance = learned_value(x - mean, widths[j])
+    sums[j] += x if distance == x - mean else mean + distance
+    widths[j] = larger(widths[j], abs(distance))
+
+
+@inlined
+def center_whole(entries, values, features, sums, widths, part, learning, least, indices, data):
     """Center a row that has exactly the centered features; return False if it has others, or a difference is 0."""
     fine = True
     for j in range(features.shape[0]):
@@ -29,12 +38,12 @@ def center_whole(entries, values, features, sums, part, learning, least, indices
         data[j] = value
     if fine and learning:
         for j in range(features.shape[0]):
-            sums[j] += values[j]
+            add_to_mean(sums, widths, j, values[j], sums[j] * part)
     return fine
 
 
 @inlined
-def centre_row(entries, values, features, sums, part, learning, least, indices, data):
+def centre_row(entries, values, features, sums, widths, part, learning, least, indices, data):
     """Center any row; return the number of entries, with those of absent centered features."""
     n, k = 0, 0
     for j in range(features.shape[0]):
@@ -52,7 +61,7 @@ def centre_row(entries, values, features, sums, part, learning, least, indices, 
         indices[n], data[n] = i, value
         n += 1 if abs(value) >= larger(least, ONLY_ROUNDING * abs(mean)) else 0
         if learning:
-            sums[j] += x
+            add_to_mean(sums, widths, j, x, mean)
     while k < entries.shape[0]:
         indices[n], data[n] = entries[k], values[k]
         k += 1
@@ -95,13 +104,14 @@ def watch_row(indices, data, window, count, out):
 
 
 @jit
-def center_rows(chunk, features, sums, rows, learning, least, indptr, indices, data):
+def center_rows(chunk, features, sums, widths, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
 
     The means are `sums` divided by the number of `rows` before the row; with `learning` the row is added to both.
     Differences below `least`, or within rounding, are 0 and left out.
     """
-    (starts, entries, values), features, sums = borrowed(chunk), borrowed(features), borrowed(sums)
+    (starts, entries, values), features = borrowed(chunk), borrowed(features)
+    sums, widths = borrowed(sums), borrowed(widths)
     indptr, indices, data = borrowed(indptr), borrowed(indices), borrowed(data)
     n = 0
     for r in range(starts.shape[0] - 1):
@@ -110,11 +120,11 @@ def center_rows(chunk, features, sums, rows, learning, least, indptr, indices, d
         row = entries[first:last], values[first:last]
         whole = last - first == features.shape[0]
         if whole:
-            whole = center_whole(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
+            whole = center_whole(row[0], row[1], features, sums, widths, part, learning, least, indices[n:], data[n:])
         if whole:
             n += features.shape[0]
         else:
-            n += centre_row(row[0], row[1], features, sums, part, learning, least, indices[n:], data[n:])
+            n += centre_row(row[0], row[1], features, sums, widths, part, learning, least, indices[n:], data[n:])
         if learning:
             rows += 1.0
     indptr[starts.shape[0] - 1] = n

@@ -11,7 +11,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined
 from fiol.components.component import count_scores, get_weight, next_score, value_at
-from fiol.components.step_sizes.rule import StepOutcome
+from fiol.components.step_sizes.rule import StepOutcome, learned_value
 
 
 @inlined
@@ -21,6 +21,16 @@ def read_records(step_size, feature, statistics, buffers):
         i = np.uint64(np.uint32(feature[k]))
         for j in range(step_size.width()):
             buffers.statistics[j, k] = statistics[i, j]
+
+
+@inlined
+def learned_values(step_size, x, buffers):
+    """Return the values that a round learns from, by the largest ones in the records before it."""
+    if not step_size.scale_free:
+        return x
+    for k in range(x.shape[0]):
+        buffers.x[k] = learned_value(x[k], step_size.peak(buffers.statistics[:, k]))
+    return buffers.x[: x.shape[0]]
 
 
 @inlined

@@ -26,7 +26,7 @@ from fiol.components.component import (
 from fiol.components.row import RowBuffers
 from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.rule import LARGEST_SUM, RoundScale, observed_curvature, round_scale
-from fiol.engine.round.records import read_records, squared_length, write_records
+from fiol.engine.round.records import learned_values, read_records, squared_length, write_records
 from fiol.engine.round.rounding import LAST_DIGITS, kink_range, kink_within, rounding_tolerance
 
 #: The intercept as a row of its own: feature 0 with value 1.
@@ -75,7 +75,6 @@ def row_buffers(space):
 @inlined
 def read_row(plan, state, row, z):
     """Bring the weights of a `RoundRow` up to date in its buffers, and add their score to z."""
-    read_records(plan.step_size, row.feature, state.statistics, row.buffers)
     plan.lazy_update.add_missed(plan, state, row.feature, row.clock, 1.0)
     return plan.anchor.read_row(plan, state, row, z)
 
@@ -174,12 +173,15 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     """
     zero, one, has_intercept = borrowed(ZERO), borrowed(ONE), intercept.w.shape[0] > 0
     x = plan.layout.values(x, buffers)
+    read_records(plan.step_size, feature, state.statistics, buffers)
+    x = learned_values(plan.step_size, x, buffers)
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     clock = plan.lazy_update.before_round(plan, state, clock, eta)
     own, row = zero_score(z), RoundRow(feature, x, eta, clock, buffers)
     intercept_row = RoundRow(zero, one, eta, clock, intercept_buffers)
     if has_intercept:
+        read_records(plan.step_size, zero, intercept.statistics, intercept_buffers)
         own = read_row(intercept_plan, intercept, intercept_row, own)
     z = score_after_row(read_row(plan, state, row, score_before_row(own)), own)
     plan.lazy_update.regularize_all(plan, state, eta, clock)

@@ -17,7 +17,7 @@ from fiol.components.simd import choose, lanes, larger, load_lanes, smaller
 from fiol.engine.centering import WINDOW
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
-from fiol.engine.round.center_rows import add_to_window, centre_row
+from fiol.engine.round.center_rows import add_to_mean, add_to_window, centre_row
 from fiol.engine.round.reading import prediction, score_one_row, weighted_sum
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
 from fiol.features.canonicalize import arrange_entries
@@ -29,6 +29,7 @@ class Means(NamedTuple):
 
     features: Any
     sums: Any
+    widths: Any
     count: Any  #: number of rows so far, as an array of one
     least: float  #: smaller differences from a mean are 0
     window: Any  #: of the first rows
@@ -88,7 +89,7 @@ def centered_row(row, n, entries, means):
     room = room_behind(row, n) + 8 * (longest + 1)
     new_x, new_feature = floats_at(room, longest), ints_at(room + 8 * longest, longest)
     part, least = 1.0 / means.count[0], means.least
-    left = centre_row(feature, x, means.features, means.sums, part, False, least, new_feature, new_x)
+    left = centre_row(feature, x, means.features, means.sums, means.widths, part, False, least, new_feature, new_x)
     return new_feature[:left], new_x[:left]
 
 
@@ -127,11 +128,12 @@ def add_to_means(row, n, entries, means):
         add_to_first_rows(feature, x, means)
     elif means.features.shape[0] == 0:
         return
+    part = 1.0 / means.count[0] if means.features.shape[0] > 0 else 0.0
     for j in range(means.features.shape[0]):
         while k < entries and feature[k] < means.features[j]:
             k += 1
-        if k < entries and feature[k] == means.features[j]:
-            means.sums[j] += x[k]
+        value = x[k] if k < entries and feature[k] == means.features[j] else 0.0
+        add_to_mean(means.sums, means.widths, j, value, means.sums[j] * part)
     means.count[0] += 1.0
 
 

@@ -1,4 +1,4 @@
-"""What the compiled loops say, and are told, by numbers; it loads without the compiler."""
+"""Codes of the compiled loops: kinds of cells, results, formats; it loads without the compiler."""
 
 #: What a loop found: the end; numbers that Python has to read; no room for more names; or something that is wrong.
 DONE, HARD, FULL, NO_LABEL, NO_INDEX, NO_VALUE, ZERO_INDEX, LARGE_INDEX, OUT_OF_RANGE = range(9)

@@ -55,7 +55,7 @@ def find_name(words, start, stop, owner, front, prefix, table, mask):
 
 @inlined_strictly
 def has_room(table, names, size):
-    """Whether there is room for one more name of so many bytes."""
+    """Whether there is room for one more name of this many bytes."""
     _slots, about, text, _text_words = table
     return names + U1 < np.uint64(about.shape[0]) and about[names, U0] + size + U16 <= np.uint64(text.shape[0])
 

@@ -49,7 +49,7 @@ TENS = np.array([10.0**k for k in range(23)])
 WHOLE_TENS = np.array([10**k for k in range(20)], np.uint64)
 #: Powers of ten with an exponent from LEAST_POWER to MOST_POWER are in the table.
 LEAST_POWER, MOST_POWER = -342, 308
-#: So many digits fit into 64 bits, whatever they are.
+#: The most digits that fit into 64 bits, whatever they are.
 MOST_DIGITS = 19
 
 

@@ -59,7 +59,7 @@ export function percent(value) {
 }
 
 /** Per second. */
-export const rate = (value) => (missing(value) ? DASH : `${short(value)}/s`);
+export const rate = (value) => (missing(value) ? DASH : `${short(Math.abs(value) < 10 ? Math.round(value * 10) / 10 : value)}/s`);
 
 /** Seconds as "3.2 ms" or "4 min". */
 export function duration(value) {

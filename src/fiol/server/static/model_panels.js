@@ -24,6 +24,7 @@ export function mergedWindows(windows) {
   let loss = 0;
   for (let start = 0; start < total; start += every) {
     const places = Array.from({ length: Math.min(every, total - start) }, (_, k) => start + k);
+    if (places.length < every / 2) break; // the mean of few rows would stand out
     const average = (values) => {
       let [sum, weight] = [0, 0];
       for (const k of places) {
@@ -169,6 +170,7 @@ export class ModelPanels {
     const { metrics } = model;
     const means = windows.width ? ` Means of ${format.count(windows.width)} rows.` : "";
     this.loss.setTitle(`Progressive ${model.loss.toLowerCase()}`, `Every row is predicted before it is learned from.${means}`);
+    const ceiling = 2 * Math.max(...windows.loss, ...windows.constant_loss); // a shadow that diverged does not hide the rest
     const lines = [
       ...windows.members.map((values, k) => ({
         name: `Member ${k + 1}`, values, color: "--faint", width: 1, group: "Members", guide: true,
@@ -176,7 +178,8 @@ export class ModelPanels {
       { name: "Best constant", values: windows.constant_loss, color: "--gray", width: 1.5 },
       ...shadows.map((shadow, k) => {
         const values = lossAtTimes(windows.time, shadow.metrics.windows);
-        return { name: `Shadow ${shadow.name}`, values, color: ["--violet", "--teal"][k % 2], width: 2 };
+        const guide = Math.max(...values) > ceiling;
+        return { name: `Shadow ${shadow.name}`, values, color: ["--violet", "--teal"][k % 2], width: 2, guide };
       }),
       { name: "All rows so far", values: windows.total, color: "--blue", width: 1.5, dash: [5, 4] },
       { name: "Loss", values: windows.loss, color: "--blue", width: 2.25 },

@@ -44,7 +44,7 @@ export class ServerPanels {
     this.snapshots = new TablePanel({
       id: "snapshots",
       title: "Snapshots",
-      about: "Saved states of the model, from which it starts again and to which it can go back.",
+      about: "Saved states that the model can go back to.",
     });
     this.take = make("button", { type: "button", class: "quiet small", text: "Take one now" });
     this.take.addEventListener("click", () => this.#takeSnapshot());

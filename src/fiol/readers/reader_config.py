@@ -1,4 +1,4 @@
-"""How files are read: everything that has to be known to get the same rows out of the same files, as plain JSON."""
+"""`ReaderConfig`, how files are read, as plain JSON; `infer_config`; and `Reader`, an iterator over batches of rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from fiol.readers.ahead import Ahead
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, SourceError
-from fiol.readers.formats import FORMATS, Format, format_called
+from fiol.readers.formats import FORMATS, Format, get_format
+from fiol.readers.prefetch import Prefetch
 from fiol.readers.sources import START_SIZE, Sources
 
 #: Endings that compression adds to the names of files.
@@ -28,7 +28,7 @@ OTHER_FILES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Reading:
+class ReaderConfig:
     """A format, and what there is to know about the rows of files in it.
 
     Parameters
@@ -41,8 +41,8 @@ class Reading:
     options : of the format, such as `zero_based`.
     examples : some cells of every column as text, for people to look at; not stored.
 
-    >>> reading = Reading("svmlight", options={"zero_based": False})
-    >>> Reading.from_json(reading.to_json()) == reading
+    >>> reading = ReaderConfig("svmlight", options={"zero_based": False})
+    >>> ReaderConfig.from_json(reading.to_json()) == reading
     True
     >>> reading.to_json()
     {'format': 'svmlight', 'options': {'zero_based': False}}
@@ -58,7 +58,7 @@ class Reading:
     examples: Mapping[str, list[str]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        known = format_called(self.format)
+        known = get_format(self.format)
         object.__setattr__(self, "pairs", tuple(tuple(pair) for pair in self.pairs))
         object.__setattr__(self, "options", known.checked_options(self.options))
         for name in ("target", "weight", "tag"):
@@ -77,22 +77,22 @@ class Reading:
     @property
     def kind(self) -> Format:
         """The format itself."""
-        return format_called(self.format)
+        return get_format(self.format)
 
     def option(self, name: str) -> Any:
         """An option of the format, or what it is if it was not given."""
         return self.options.get(name, self.kind.options[name])
 
-    def batches(self, sources: Any, on_error: str = "stop", ahead: bool = True) -> Reader:
+    def batches(self, sources: Any, on_error: str = "stop", prefetch: bool = True) -> Reader:
         """The rows of files, batch by batch: see `Reader`, and `Sources` for what names files.
 
         `on_error` says what happens to lines that cannot be read: "stop" raises a `BadLineError`, "skip" leaves them
         out and counts them, "missing" takes cells that are not of their column's kind for missing values, counts
-        these (`Reader.odd_cells`), and raises for all other errors. With `ahead` batches are made on a thread, while
+        these (`Reader.odd_cells`), and raises for all other errors. With `prefetch` batches are made on a thread, while
         the last one is learned from.
         """
         bad = BadLines(on_error)
-        return Reader(self.kind.batches(self, as_sources(sources), bad), bad, ahead)
+        return Reader(self.kind.batches(self, as_sources(sources), bad), bad, prefetch)
 
     def to_json(self) -> dict[str, Any]:
         """All that is not as it is by default, as plain JSON values."""
@@ -109,10 +109,10 @@ class Reading:
         return found
 
     @classmethod
-    def from_json(cls, value: Any) -> Reading:
+    def from_json(cls, value: Any) -> ReaderConfig:
         """What `to_json` made; ValueError for anything else.
 
-        >>> Reading.from_json({"format": "vw", "colour": "red"})
+        >>> ReaderConfig.from_json({"format": "vw", "colour": "red"})
         Traceback (most recent call last):
         ValueError: a reading has no field 'colour'
         """
@@ -137,13 +137,13 @@ class Reading:
 class Reader:
     """An iterator over batches, which knows how many lines were left out until the last one it gave.
 
-    It may be closed before its end, which `with` does; a reader that nobody holds any more closes itself.
+    It may be closed before its end, which `with` does; a reader that is no longer referenced closes itself.
     """
 
-    def __init__(self, batches: Iterator[Batch], bad: BadLines, ahead: bool) -> None:
+    def __init__(self, batches: Iterator[Batch], bad: BadLines, prefetch: bool) -> None:
         self._bad = bad
         counted = ((batch, bad.count) for batch in batches)
-        self._batches: Any = Ahead(counted) if ahead else counted
+        self._batches: Any = Prefetch(counted) if prefetch else counted
         #: How many lines could not be read and were left out, until the last batch that was given.
         self.skipped = 0
 
@@ -188,30 +188,30 @@ class Reader:
         self.close()
 
 
-def guess(sources: Any, **given: Any) -> Reading:
-    """The `Reading` of files: the format by their content, or else by their names, and all that is not given.
+def infer_config(sources: Any, **given: Any) -> ReaderConfig:
+    """The `ReaderConfig` of files: the format by their content, or else by their names, and all that is not given.
 
     Looks at the first 2^20 bytes of text of the first file that is not empty.
 
     >>> import io
-    >>> guess(io.BytesIO(b"1 3:0.5 7:1\\n-1 0:2\\n"))
-    Reading(format='svmlight', target=None, weight=None, tag=None, pairs=(), coding=None, options={'zero_based': True})
+    >>> infer_config(io.BytesIO(b"1 3:0.5 7:1\\n-1 0:2\\n")).to_json()
+    {'format': 'svmlight', 'options': {'zero_based': True}}
     """
     sources = as_sources(sources)
     start, name = sources.start(START_SIZE)
     found = given.get("format") or format_of(start, name)
-    kind = format_called(found)
+    kind = get_format(found)
     options = kind.checked_options(given.get("options", {}))
-    made = kind.guess_of(sources, start, name, {**given, "format": found, "options": options})
+    made = kind.infer_from_sources(sources, start, name, {**given, "format": found, "options": options})
     fields = {**given, "format": found, **made}
     fields["options"] = {**made.get("options", {}), **options}
-    return Reading(**fields)
+    return ReaderConfig(**fields)
 
 
 def format_of(start: bytes, name: str) -> str:
     """The format of a file that begins so and has this name; SourceError if it is none."""
     for found in FORMATS:
-        if format_called(found).recognises(start):
+        if get_format(found).recognises(start):
             return found
     for beginning, what in OTHER_FILES.items():
         if start.startswith(beginning):
@@ -220,7 +220,7 @@ def format_of(start: bytes, name: str) -> str:
     for ending in COMPRESSED_ENDINGS:
         plain = plain.removesuffix(ending)
     for found in FORMATS:
-        if plain.endswith(format_called(found).extensions):
+        if plain.endswith(get_format(found).extensions):
             if b"\0" in start and found not in BINARY_FORMATS:
                 raise SourceError(f"{name} is no text of {found}: there are bytes in it that are 0")
             return found

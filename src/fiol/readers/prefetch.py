@@ -10,19 +10,19 @@ from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 
-#: So many batches are made ahead.
+#: How many batches are prefetched.
 DEPTH = 4
 #: A thread that has nothing to do looks this often, in seconds, whether anybody still waits for it.
 GLANCE = 0.1
 
 
-class Ahead(Generic[Item]):
+class Prefetch(Generic[Item]):
     """Yield the items of an iterator, each made ahead in a thread; errors are raised where they would have come.
 
-    The thread ends with the iterator, when `close` is called, and when nobody holds this object any more; then the
+    The thread ends with the iterator, when `close` is called, and when this object is no longer referenced; then the
     iterator is closed, too. (A thread that waits for a pipe ends when that has something to say; it is a daemon.)
 
-    >>> list(Ahead(iter("abc")))
+    >>> list(Prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
 
@@ -30,12 +30,12 @@ class Ahead(Generic[Item]):
         self._made: queue.Queue[tuple[bool, Any]] = queue.Queue(depth)
         stop = threading.Event()
         arguments = (iterator, self._made, stop)  # not this object: it could not be let go
-        self._thread = threading.Thread(target=make_ahead, args=arguments, name="fiol-reader", daemon=True)
+        self._thread = threading.Thread(target=run_prefetch, args=arguments, name="fiol-reader", daemon=True)
         self._over = False
         self._finalizer = weakref.finalize(self, stop.set)
         self._thread.start()
 
-    def __iter__(self) -> Ahead[Item]:
+    def __iter__(self) -> Prefetch[Item]:
         return self
 
     def __next__(self) -> Item:
@@ -66,7 +66,7 @@ class Ahead(Generic[Item]):
         self._thread.join(2 * GLANCE)
 
 
-def make_ahead(iterator: Iterator[Any], made: queue.Queue[tuple[bool, Any]], stop: threading.Event) -> None:
+def run_prefetch(iterator: Iterator[Any], made: queue.Queue[tuple[bool, Any]], stop: threading.Event) -> None:
     """Put what an iterator gives into a queue, with True; at last None, or the error, with False."""
     end: BaseException | None = None
     try:

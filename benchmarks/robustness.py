@@ -1,0 +1,210 @@
+"""The default learner where linear models lose: outliers, several passes, offsets of columns and of targets.
+
+    python -m benchmarks.robustness [--data DIR] [--json FILE] [--quick]
+
+- outliers: cells of 1e4 and 1e6 in one of four normal columns of 20,000 rows: accuracy or R2 of the last tenth of a
+  stream, and of new rows after `fit`, beside those without outliers;
+- passes: scikit-learn's `bench_sgd_regression` (`make_regression`, noise 0.1, standardized): the error of `fit` beside
+  that of its best member and of `SGDRegressor` with the parameters of that benchmark;
+- offsets: the progressive loss of packaged tables beside that of the same rows, standardized by the rows so far;
+- targets: R2 of the second half of a stream whose targets are 1e4 and 1e6 standard deviations from 0;
+- usual: with `--data`, the progressive losses of the default on all sets of benchmarks.tuning with one score.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks import data
+from benchmarks.report import header, progress, table
+from benchmarks.tuning import BINARY, CLASSES, SETS, Task
+from fiol import FIOLClassifier, FIOLRegressor, Learner, Stacked
+
+
+class Found(NamedTuple):
+    """One measured number, and the number beside it that it should be close to."""
+
+    group: str
+    name: str
+    measured: float
+    beside: float
+
+
+def accuracy(scores: Any, y: Any) -> float:
+    return float(np.mean((scores > 0.0) == (y > 0.0)))
+
+
+def r2(scores: Any, y: Any) -> float:
+    return float(1.0 - np.mean((scores - y) ** 2) / np.var(y))
+
+
+# --- outliers ---------------------------------------------------------------------------------
+
+
+def outliers(rows: int) -> Iterator[Found]:
+    """Streams and `fit` with one or ten outliers in a column."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 4))
+    z = X @ [2.0, -1.0, 0.5, 1.0]
+    labels = np.where(rng.random(rows) * (1.0 + np.exp(-4.0 * z)) < 1.0, 1.0, -1.0)
+    y, late, known = z + 0.1 * rng.standard_normal(rows), slice(rows - rows // 10, None), slice(rows - rows // 10)
+    kinds = (("logistic", labels, accuracy, FIOLClassifier), ("squared", y, r2, FIOLRegressor))
+    for loss, targets, merit, estimator in kinds:
+
+        def stream(X: Any, loss: Any = loss, targets: Any = targets, merit: Any = merit) -> float:
+            return merit(Learner(loss).learn(X, targets)[late], targets[late])
+
+        def fit(bad: Any, targets: Any = targets, estimator: Any = estimator) -> float:
+            return float(estimator(random_state=0).fit(bad[known], targets[known]).score(X[late], targets[late]))
+
+        usual = stream(X), fit(X)
+        for cell, number in ((1e4, 1), (1e6, 1), (1e6, 10)):
+            bad = X.copy()
+            bad[np.linspace(rows // 20, rows * 4 // 5, number).astype(int), 0] = cell
+            name = f"{number} x {cell:g}, {loss}"
+            yield Found("outliers", f"{name}, stream", stream(bad), usual[0])
+            yield Found("outliers", f"{name}, fit", fit(bad), usual[1])
+
+
+# --- several passes ---------------------------------------------------------------------------
+
+
+def passes(sizes: Any, columns: Any) -> Iterator[Found]:
+    """scikit-learn's benchmark of its regressor."""
+    from sklearn.datasets import make_regression
+    from sklearn.linear_model import SGDRegressor
+
+    for d in columns:
+        for n in sizes:
+            X, y = make_regression(n_samples=n + 1000, n_features=d, noise=0.1, random_state=0)
+            X, y = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0), (y - y[:n].mean()) / y[:n].std()
+            new_X, new_y = X[n:], y[n:]
+
+            def error(model: Any, new_X: Any = new_X, new_y: Any = new_y) -> float:
+                return float(np.sqrt(np.mean((model.predict(new_X) - new_y) ** 2)))
+
+            schedule = {"learning_rate": "invscaling", "eta0": 0.01, "power_t": 0.25}
+            peer = SGDRegressor(alpha=0.01 / n, fit_intercept=False, max_iter=1000, random_state=0, **schedule)
+            model = FIOLRegressor(random_state=0).fit(X[:n], y[:n])
+            learner = model.learners_[0]
+            members = [error(learner.member(k)) for k in range(len(learner.members))]
+            best = min(error(peer.fit(X[:n], y[:n])), *members)
+            yield Found("passes", f"{n} x {d}, fit", error(model), best)
+            for number in (2, 40):
+                model = FIOLRegressor(max_iter=number, tol=None, random_state=0).fit(X[:n], y[:n])
+                yield Found("passes", f"{n} x {d}, {number} passes", error(model), best)
+
+
+# --- offsets ----------------------------------------------------------------------------------
+
+
+def standardized_so_far(X: Any) -> Any:
+    """Every row less the means of the rows up to it, by their standard deviations."""
+    count = np.arange(1, len(X) + 1)[:, None]
+    mean = np.cumsum(X, axis=0) / count
+    width = np.sqrt(np.maximum(np.cumsum(X * X, axis=0) / count - mean * mean, 0.0))
+    known = width > 1e-12 * np.abs(mean)
+    return np.where(known, (X - mean) / np.where(known, width, 1.0), 0.0)
+
+
+def progressive(X: Any, y: Any, kind: Any, classes: int) -> float:
+    if classes:
+        return kind.judge(Learner("softmax", classes=range(classes)).learn(X, y), y.astype(float))  # type: ignore[no-any-return]
+    return kind.judge(Learner(Stacked(kind.loss)).learn(X, y), y)  # type: ignore[no-any-return]
+
+
+def offsets(rows: int) -> Iterator[Found]:
+    """Packaged tables of scikit-learn, and River's where it is installed."""
+    from sklearn import datasets
+
+    tables: list[tuple[str, Any, Any, Any, int]] = []
+    X, y = datasets.load_digits(return_X_y=True)
+    tables.append(("digits", X[:rows], y[:rows], CLASSES, 10))
+    X, y = datasets.load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))[:rows]
+    tables.append(("breast_cancer", X[order], np.where(y[order] > 0, 1.0, -1.0), BINARY, 0))
+    try:
+        from river.datasets import ImageSegments, synth
+    except ImportError:
+        pass
+    else:
+        for name, made in (("Hyperplane", synth.Hyperplane(seed=42, n_features=10)), ("SEA", synth.SEA(seed=42))):
+            pairs = list(made.take(min(rows, 20_000)))
+            X, y = np.array([list(x.values()) for x, _ in pairs], float), np.array([float(y) for _, y in pairs])
+            tables.append((name, X, np.where(y > 0.0, 1.0, -1.0), BINARY, 0))
+        pairs = list(ImageSegments().take(rows))  # type: ignore[no-untyped-call]
+        X, labels = np.array([list(x.values()) for x, _ in pairs], float), [y for _, y in pairs]
+        y = np.unique(labels, return_inverse=True)[1]
+        tables.append(("ImageSegments", X, y, CLASSES, int(y.max()) + 1))
+    for name, X, y, kind, classes in tables:
+        yield Found("offsets", name, *(progressive(rows, y, kind, classes) for rows in (X, standardized_so_far(X))))
+
+
+def targets(rows: int) -> Iterator[Found]:
+    """Targets far from 0."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((rows, 8))
+    y = X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(rows)
+    for loss in ("squared", "absolute", "huber", "quantile:0.7"):
+        found = {}
+        for offset in (0.0, 1e4, 1e6):
+            shifted = y + offset * y.std()
+            found[offset] = r2(Learner(loss).learn(X, shifted)[rows // 2 :], shifted[rows // 2 :])
+        for offset in (1e4, 1e6):
+            yield Found("targets", f"{loss}, {offset:g} standard deviations", found[offset], found[0.0])
+
+
+def usual(folder: Path) -> Iterator[Found]:
+    """Progressive losses of the default; nothing beside."""
+    for source, kind in SETS:
+        if kind is not CLASSES:
+            for rows in data.load(folder, sources=(source,)):
+                task = Task(rows, kind)
+                loss = task.judge(Learner(Stacked(kind.loss)).learn(rows.matrix(), task.labels))
+                yield Found("usual", f"{rows.name}, {kind.unit}", loss, np.nan)
+
+
+def measure(quick: bool, folder: Path | None) -> Iterator[Found]:
+    """All numbers."""
+    yield from outliers(2000 if quick else 20_000)
+    yield from passes(
+        [300] if quick else np.linspace(100, 10_000, 5).astype(int).tolist(), [10] if quick else [10, 100, 1000]
+    )
+    yield from offsets(300 if quick else 20_000)
+    yield from targets(600 if quick else 5000)
+    if folder is not None:
+        yield from usual(folder)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="a folder with data sets (see benchmarks/data.py)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
+    parser.add_argument("--quick", action="store_true", help="few rows, to try it out")
+    options = parser.parse_args(arguments)
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for one in measure(options.quick, options.data):
+            progress(f"{one.group}: {one.name}")
+            found.append(one)
+    progress("")
+    rows = [
+        [f"{o.group}: {o.name}", f"{o.measured:.5g}", f"{o.beside:.5g}", f"{o.measured / o.beside:.3f}"] for o in found
+    ]
+    print(table(["", "measured", "beside", "ratio"], rows))
+    if options.json is not None:
+        report = {**header("benchmarks.robustness", arguments, options.quick), "results": [o._asdict() for o in found]}
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()
