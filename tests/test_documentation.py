@@ -222,4 +222,5 @@ def test_measured_numbers_stand_beside_the_command_that_gives_them(page):
 
 
 def test_benchmark_page_is_short():
-    assert len((DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8").split()) <= 1500
+    words = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8").replace("|", " ").split()
+    assert len(words) <= 1500

@@ -186,6 +186,7 @@ def render(found: dict[str, Any]) -> str:
         cpu=found["cpu"],
         platform=found["platform"],
         date=found["date"][:10],
+        note=found.get("note", ""),
         versions=", ".join(f"{name} {version}" for name, version in found["versions"].items()),
         losing=losing(found),
         defaults=table(head, contest_rows(found["contests"], default_loss)),
