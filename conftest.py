@@ -24,6 +24,7 @@ def source_hash() -> str:
 collect_ignore_glob = (
     [] if os.environ.get("FIOL_SPARK") else ["src/fiol/integrations/spark*.py", "src/fiol/spark.py", "tests/spark/*"]
 )
+collect_ignore_glob += ["docs/_ext/*", "docs/conf.py"]  # extensions of Sphinx, which `make docs` installs
 if importlib.util.find_spec("mlflow") is None:
     collect_ignore_glob.append("src/fiol/mlflow.py")
 

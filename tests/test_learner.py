@@ -1081,7 +1081,7 @@ def test_out_of_memory_makes_no_round(monkeypatch):
         (
             {"update": Logistic()},
             TypeError,
-            r"^update must be a fiol\.Update, got Logistic\(\): did you mean fiol\.FIOL",
+            r"^update must be a fiol\.Update, got Logistic\(\): did you mean fiol\.Stacked\(Logistic\(\)\) or fiol",
         ),
         ({"update": Update}, TypeError, r"^update must be an instance, not the class"),
         ({"update": FIOL}, TypeError, r"^update must be a fiol\.Update, got <function FIOL"),

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from tests.interpreted import interpret
 
 import fiol
+import fiol.public
 from fiol import FIOLClassifier, FIOLRegressor, names
 from fiol.checks import check_geometry, check_loss
 from fiol.components import geometries, losses
@@ -195,7 +196,9 @@ def test_geometry_subclass_keeps_its_properties():
 
 def concrete_components():
     """All exported components that others are not made from."""
-    exported = {kind for kind in vars(fiol).values() if isinstance(kind, type)}
+    exported = {
+        kind for kind in vars(fiol.public).values() if isinstance(kind, type)
+    }
     return {kind.__name__ for kind in exported if issubclass(kind, fiol.components.component.Component)} - {
         *("Loss", "Binary", "JointLoss", "Regularizer", "Geometry", "Separable", "Solver", "StepSize", "Schedule"),
         *("Adaptive", "Update", "Ensemble"),

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from tests.interpreted import interpret
+from tests.oracles.outliers import learned
 
 import fiol
 from fiol.features.hashing import Hashing
@@ -235,13 +236,14 @@ def test_random_rows_are_scored_linearly_in_all_integrations(row, factor):
 
 
 def test_learn_returns_the_prediction_except_for_new_largest_values():
-    """The round of a value beyond all others starts from a weight shrunk by peak / value: see `Learner.learn`."""
+    """A value beyond all others starts from a weight shrunk by peak / value; an outlier counts as less."""
     learner = fiol.Learner(UPDATES["default"])
     learner.learn(SEEN, Y)
     peaks = np.abs(SEEN).max(axis=0)
     for row in (SEEN[3], peaks, [0.1, 0.0, -0.2], [10.0, 0.1, 0.0], [11.0, -20.0, 30.0], [1.0, 1.0, 1.0]):
         x, w, b = np.asarray(row, float), learner.weights, learner.intercept
         before = learner.scores([row])[0]
+        x = learned(x, peaks)
         shrunk = w * np.minimum(1.0, peaks / np.maximum(np.abs(x), 1e-300))
         z = learner.learn([row], [1.0])[0]
         assert z == pytest.approx(x @ shrunk + b, rel=1e-12, abs=1e-12)

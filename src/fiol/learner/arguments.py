@@ -15,6 +15,7 @@ from fiol.components.component import per_feature_sizes
 from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Logistic
 from fiol.components.regularizers import Unregularized
+from fiol.components.subproblem import expect
 from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import MOST_FEATURES
 from fiol.features.hashing import Hashing, integer
@@ -60,9 +61,10 @@ FEATURES: dict[str, TableBasis | None] = {
 
 def basis_named(features: Any) -> TableBasis | None:
     """Return the basis that the option `features` stands for; None for "linear"."""
-    if isinstance(features, TableBasis):
-        return features
-    if not isinstance(features, str) or features not in FEATURES:
+    if not isinstance(features, str):
+        expect("features", features, TableBasis)
+        return features  # type: ignore[no-any-return]
+    if features not in FEATURES:
         raise ValueError(f"features must be one of {', '.join(FEATURES)}, got {features!r}")
     return FEATURES[features]
 

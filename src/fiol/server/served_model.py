@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fiol.components.losses import Logistic
+from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.features.column_values import BadValueError
 from fiol.models.one_vs_rest import OneVsRest
@@ -36,6 +36,11 @@ class EncodedRows(NamedTuple):
     entries: int
 
 
+def has_logistic_link(loss: Loss) -> bool:
+    """Return whether the prediction of a loss is the logistic function of the score."""
+    return loss.link == "logit" and loss.link_factor == 1.0 and loss.says_link()
+
+
 class SnapshotReader:
     """Predictions by one state of a model, from any thread, without a lock."""
 
@@ -44,7 +49,7 @@ class SnapshotReader:
         self.labels: list[Label] | None = self.snapshot.labels
         self.has_probabilities = self.snapshot.has_probabilities
         #: The labels of a model whose probability is the logistic function of the score.
-        self.two_classes = self.labels if isinstance(model.update.loss, Logistic) and model.classes is None else None
+        self.two_classes = self.labels if model.classes is None and has_logistic_link(model.update.loss) else None
 
     def predict(self, rows: Sequence[Features], uncertainty: bool = False) -> list[RowPrediction]:
         """Return the prediction for every row; RefusedError for a bad row, with its number and column."""
