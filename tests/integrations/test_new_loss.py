@@ -196,9 +196,7 @@ def test_geometry_subclass_keeps_its_properties():
 
 def concrete_components():
     """All exported components that others are not made from."""
-    exported = {
-        kind for kind in vars(fiol.public).values() if isinstance(kind, type)
-    }
+    exported = {kind for kind in vars(fiol.public).values() if isinstance(kind, type)}
     return {kind.__name__ for kind in exported if issubclass(kind, fiol.components.component.Component)} - {
         *("Loss", "Binary", "JointLoss", "Regularizer", "Geometry", "Separable", "Solver", "StepSize", "Schedule"),
         *("Adaptive", "Update", "Ensemble"),
