@@ -4,11 +4,17 @@
 
 - outliers: cells of 1e4 and 1e6 in one of four normal columns of 20,000 rows: accuracy or R2 of the last tenth of a
   stream, and of new rows after `fit`, beside those without outliers;
-- passes: scikit-learn's `bench_sgd_regression` (`make_regression`, noise 0.1, standardized): the error of `fit` beside
-  that of its best member and of `SGDRegressor` with the parameters of that benchmark;
+- passes: scikit-learn's `bench_sgd_regression` (`make_regression`, noise 0.1, standardized): the error of `fit`, and
+  after 2 and 40 passes, beside the smaller one of the best member of `fit` and of `SGDRegressor` with the parameters of
+  that benchmark;
 - offsets: the progressive loss of packaged tables beside that of the same rows, standardized by the rows so far;
-- targets: R2 of the second half of a stream whose targets are 1e4 and 1e6 standard deviations from 0;
-- usual: with `--data`, the progressive losses of the default on all sets of benchmarks.tuning with one score.
+- targets: R2 of the second half of a stream whose targets are 1e4 and 1e6 standard deviations from 0, beside that
+  of the targets around 0;
+- usual: the progressive losses of the default on all sets of benchmarks.tuning with one score; without `--data`, and
+  with `--quick`, on made-up rows.
+
+Accuracy and R2 are better if higher, and compared by their difference; losses and errors are better if lower, and
+compared by their ratio.
 """
 
 from __future__ import annotations
@@ -24,8 +30,23 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.report import header, progress, table
-from benchmarks.tuning import BINARY, CLASSES, SETS, Task
-from fiol import FIOLClassifier, FIOLRegressor, Learner, Stacked
+from benchmarks.tuning import BINARY, CLASSES, SETS, made_up
+from fiol import Learner, Stacked
+
+
+class Sizes(NamedTuple):
+    """Numbers of rows of all parts, and of columns where there are several."""
+
+    outliers: int
+    passes: tuple[int, ...]
+    columns: tuple[int, ...]
+    offsets: int
+    targets: int
+    usual: int  #: of made-up sets
+
+
+FULL = Sizes(20_000, (100, 2575, 5050, 7525, 10_000), (10, 100, 1000), 20_000, 5000, 5000)
+QUICK = Sizes(2000, (300,), (10,), 300, 600, 500)
 
 
 class Found(NamedTuple):
@@ -33,8 +54,30 @@ class Found(NamedTuple):
 
     group: str
     name: str
+    unit: str
     measured: float
-    beside: float
+    beside: float | None = None
+
+    def compared(self) -> str:
+        """Return the difference of numbers that are better if higher, and the ratio of others."""
+        if self.beside is None:
+            return ""
+        if self.unit in HIGHER:
+            return f"{self.measured - self.beside:+.4g}"
+        return f"x {self.measured / self.beside:.3f}"
+
+
+#: Units of numbers that are better if higher.
+HIGHER = ("accuracy", "R2")
+
+
+def power(x: float) -> str:
+    """Return a power of ten as code has it.
+
+    >>> power(1e4)
+    '1e4'
+    """
+    return f"1e{round(np.log10(x))}"
 
 
 def accuracy(scores: Any, y: Any) -> float:
@@ -50,13 +93,18 @@ def r2(scores: Any, y: Any) -> float:
 
 def outliers(rows: int) -> Iterator[Found]:
     """Streams and `fit` with one or ten outliers in a column."""
+    from fiol import FIOLClassifier, FIOLRegressor  # imported here: they load scikit-learn
+
     rng = np.random.default_rng(0)
     X = rng.standard_normal((rows, 4))
     z = X @ [2.0, -1.0, 0.5, 1.0]
     labels = np.where(rng.random(rows) * (1.0 + np.exp(-4.0 * z)) < 1.0, 1.0, -1.0)
     y, late, known = z + 0.1 * rng.standard_normal(rows), slice(rows - rows // 10, None), slice(rows - rows // 10)
-    kinds = (("logistic", labels, accuracy, FIOLClassifier), ("squared", y, r2, FIOLRegressor))
-    for loss, targets, merit, estimator in kinds:
+    kinds = (
+        ("logistic", labels, accuracy, "accuracy", FIOLClassifier),
+        ("squared", y, r2, "R2", FIOLRegressor),
+    )
+    for loss, targets, merit, unit, estimator in kinds:
 
         def stream(X: Any, loss: Any = loss, targets: Any = targets, merit: Any = merit) -> float:
             return merit(Learner(loss).learn(X, targets)[late], targets[late])
@@ -68,9 +116,9 @@ def outliers(rows: int) -> Iterator[Found]:
         for cell, number in ((1e4, 1), (1e6, 1), (1e6, 10)):
             bad = X.copy()
             bad[np.linspace(rows // 20, rows * 4 // 5, number).astype(int), 0] = cell
-            name = f"{number} x {cell:g}, {loss}"
-            yield Found("outliers", f"{name}, stream", stream(bad), usual[0])
-            yield Found("outliers", f"{name}, fit", fit(bad), usual[1])
+            name = f"{number} of {power(cell)}, {loss}"
+            yield Found("outliers", f"{name}, stream", unit, stream(bad), usual[0])
+            yield Found("outliers", f"{name}, fit", unit, fit(bad), usual[1])
 
 
 # --- several passes ---------------------------------------------------------------------------
@@ -80,6 +128,8 @@ def passes(sizes: Any, columns: Any) -> Iterator[Found]:
     """scikit-learn's benchmark of its regressor."""
     from sklearn.datasets import make_regression
     from sklearn.linear_model import SGDRegressor
+
+    from fiol import FIOLRegressor
 
     for d in columns:
         for n in sizes:
@@ -96,10 +146,10 @@ def passes(sizes: Any, columns: Any) -> Iterator[Found]:
             learner = model.learners_[0]
             members = [error(learner.member(k)) for k in range(len(learner.members))]
             best = min(error(peer.fit(X[:n], y[:n])), *members)
-            yield Found("passes", f"{n} x {d}, fit", error(model), best)
+            yield Found("passes", f"{n} x {d}, fit", "RMSE", error(model), best)
             for number in (2, 40):
                 model = FIOLRegressor(max_iter=number, tol=None, random_state=0).fit(X[:n], y[:n])
-                yield Found("passes", f"{n} x {d}, {number} passes", error(model), best)
+                yield Found("passes", f"{n} x {d}, {number} passes", "RMSE", error(model), best)
 
 
 # --- offsets ----------------------------------------------------------------------------------
@@ -144,7 +194,8 @@ def offsets(rows: int) -> Iterator[Found]:
         y = np.unique(labels, return_inverse=True)[1]
         tables.append(("ImageSegments", X, y, CLASSES, int(y.max()) + 1))
     for name, X, y, kind, classes in tables:
-        yield Found("offsets", name, *(progressive(rows, y, kind, classes) for rows in (X, standardized_so_far(X))))
+        losses = (progressive(values, y, kind, classes) for values in (X, standardized_so_far(X)))
+        yield Found("offsets", name, kind.unit, *losses)
 
 
 def targets(rows: int) -> Iterator[Found]:
@@ -158,52 +209,60 @@ def targets(rows: int) -> Iterator[Found]:
             shifted = y + offset * y.std()
             found[offset] = r2(Learner(loss).learn(X, shifted)[rows // 2 :], shifted[rows // 2 :])
         for offset in (1e4, 1e6):
-            yield Found("targets", f"{loss}, {offset:g} standard deviations", found[offset], found[0.0])
+            yield Found("targets", f"{loss}, {power(offset)} standard deviations", "R2", found[offset], found[0.0])
 
 
-def usual(folder: Path) -> Iterator[Found]:
-    """Progressive losses of the default; nothing beside."""
-    for source, kind in SETS:
+def usual(folder: Path | None, rows: int) -> Iterator[Found]:
+    """Progressive losses of the default on the sets of a folder, or on made-up rows; nothing beside."""
+    if folder is None:
+        sets = iter(made_up(rows))
+    else:
+        sets = ((loaded, kind) for source, kind in SETS for loaded in data.load(folder, sources=(source,)))
+    for one, kind in sets:
         if kind is not CLASSES:
-            for rows in data.load(folder, sources=(source,)):
-                task = Task(rows, kind)
-                loss = task.judge(Learner(Stacked(kind.loss)).learn(rows.matrix(), task.labels))
-                yield Found("usual", f"{rows.name}, {kind.unit}", loss, np.nan)
+            loss = kind.judge(Learner(Stacked(kind.loss)).learn(one.matrix(), one.y), one.y)
+            yield Found("usual", one.name, kind.unit, loss)
 
 
-def measure(quick: bool, folder: Path | None) -> Iterator[Found]:
+def measure(sizes: Sizes, folder: Path | None) -> Iterator[Found]:
     """All numbers."""
-    yield from outliers(2000 if quick else 20_000)
-    yield from passes(
-        [300] if quick else np.linspace(100, 10_000, 5).astype(int).tolist(), [10] if quick else [10, 100, 1000]
-    )
-    yield from offsets(300 if quick else 20_000)
-    yield from targets(600 if quick else 5000)
-    if folder is not None:
-        yield from usual(folder)
+    yield from outliers(sizes.outliers)
+    yield from passes(sizes.passes, sizes.columns)
+    yield from offsets(sizes.offsets)
+    yield from targets(sizes.targets)
+    yield from usual(folder, sizes.usual)
+
+
+def report(found: list[Found]) -> str:
+    """Return a table of all numbers."""
+    beside = ["" if o.beside is None else f"{o.beside:.5g}" for o in found]
+    rows = [
+        [f"{o.group}: {o.name}", o.unit, f"{o.measured:.5g}", other, o.compared()]
+        for o, other in zip(found, beside, strict=True)
+    ]
+    return table(["", "unit", "measured", "beside", "compared"], rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder with data sets (see benchmarks/data.py)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers there")
-    parser.add_argument("--quick", action="store_true", help="few rows, to try it out")
+    parser.add_argument("--quick", action="store_true", help="few made-up rows: shows that everything runs")
     options = parser.parse_args(arguments)
+    if options.data is not None and not options.data.is_dir():
+        parser.error(f"--data: {options.data} is no folder")
     found = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for one in measure(options.quick, options.data):
+        for one in measure(*((QUICK, None) if options.quick else (FULL, options.data))):
             progress(f"{one.group}: {one.name}")
             found.append(one)
     progress("")
-    rows = [
-        [f"{o.group}: {o.name}", f"{o.measured:.5g}", f"{o.beside:.5g}", f"{o.measured / o.beside:.3f}"] for o in found
-    ]
-    print(table(["", "measured", "beside", "ratio"], rows))
+    print(report(found))
     if options.json is not None:
-        report = {**header("benchmarks.robustness", arguments, options.quick), "results": [o._asdict() for o in found]}
+        head = header("benchmarks.robustness", arguments, options.quick)
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(report, indent=1))
+        options.json.write_text(json.dumps({**head, "results": [o._asdict() for o in found]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

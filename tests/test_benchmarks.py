@@ -909,6 +909,58 @@ def test_parallel_costs_are_percents_above_one_stream(monkeypatch):
     assert "Curvature" in parallel.report([found])
 
 
+# --- benchmarks.robustness --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def robustness():
+    pytest.importorskip("sklearn")
+    return load("robustness")
+
+
+def test_robustness_quick_run_holds_all_parts(robustness, tmp_path, monkeypatch, capsys):
+    """With fewer rows than `--quick`, in the interpreter."""
+    interpret(monkeypatch)
+    monkeypatch.setattr(robustness, "QUICK", robustness.Sizes(60, (20,), (3,), 4, 12, 12))
+    robustness.main(["--quick", "--json", str(tmp_path / "new" / "r.json")])
+    found = json.loads((tmp_path / "new" / "r.json").read_text())
+    assert found["command"].startswith("python -m benchmarks.robustness --quick --json")
+    units = {}
+    for one in found["results"]:
+        units.setdefault(one["group"], []).append(one["unit"])
+        assert np.isfinite(one["measured"])
+        assert (one["beside"] is None) == (one["group"] == "usual")
+    assert units["outliers"] == 6 * ["accuracy"] + 6 * ["R2"]
+    assert units["passes"] == 3 * ["RMSE"]
+    assert units["offsets"][:2] == ["log loss of classes", "log loss"]
+    assert units["targets"] == 8 * ["R2"]
+    assert units["usual"] == ["log loss", "relative squared error"]
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 1 + len(found["results"])
+    assert "outliers: 10 of 1e6, squared, fit" in "\n".join(printed)
+
+
+def test_robustness_compares_merits_by_difference_and_losses_by_ratio(robustness):
+    compared = [robustness.Found("g", "n", *row).compared() for row in (("R2", -1.0, 0.5), ("RMSE", 3.0, 2.0))]
+    assert compared == ["-1.5", "x 1.500"]
+    assert robustness.Found("usual", "n", "log loss", 0.5).compared() == ""
+
+
+def test_robustness_scaler_knows_only_rows_so_far(robustness):
+    X = np.random.default_rng(0).normal(5.0, 2.0, (9, 2))
+    found = robustness.standardized_so_far(X)
+    assert (found[0] == 0.0).all()
+    for r in range(1, 9):
+        seen = X[: r + 1]
+        np.testing.assert_allclose(found[r], (X[r] - seen.mean(axis=0)) / seen.std(axis=0), rtol=1e-9)
+
+
+def test_robustness_with_missing_data_raises(robustness, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        robustness.main(["--data", str(tmp_path / "none")])
+    assert "is no folder" in capsys.readouterr().err
+
+
 # --- all --------------------------------------------------------------------------------------
 
 
@@ -926,7 +978,7 @@ for name in sys.argv[1:]:
 
 
 def test_benchmark_help_loads_no_compiler():
-    names = ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files", "parallel"]
+    names = ["step", "stream", "step_sizes", "tuning", "sensitivity", "sparsity", "files", "parallel", "robustness"]
     done = subprocess.run([sys.executable, "-c", HELP, *names], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for page in done.stdout.split("usage: ")[1:]:

@@ -144,6 +144,21 @@ def test_stack_matches_definition_in_fifty_digits(loss):
     np.testing.assert_allclose(state.share, list(map(float, share)), rtol=1e-7)
 
 
+#: Losses with units, and a target whose loss has no slope at the score 0.
+UNITS = [(fiol.Squared(), 0.0), (fiol.Poisson(), 1.0), (fiol.SquaredEpsilonInsensitive(0.3), 0.2), (fiol.Huber(), 0.0)]
+
+
+@pytest.mark.parametrize(("loss", "target"), UNITS, ids=repr)
+def test_stack_learns_after_first_rows_without_error(loss, target):
+    """The first errors set the unit of the loss; rows before them, which the first score fits exactly, do not."""
+    Z, y = members(loss, rows=200)
+    later = combined_weights(run(NewtonStack(), loss, Z, y, kernel=plain)[1])
+    Z, y = np.append(np.zeros((3, 4)), Z, axis=0), np.append(np.full(3, target), y)
+    found = combined_weights(run(NewtonStack(), loss, Z, y, kernel=plain)[1])
+    assert np.abs(later - 0.25).max() > 0.1
+    np.testing.assert_allclose(found, later, atol=0.05)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_stack_step_is_the_minimizer(loss):
     """With no doubt about labels, no rare rows and a known unit, v minimises loss / unit + distance."""

@@ -84,7 +84,7 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
             steep += h * abs(grad(score, target))
             r = 2 * excess / steep
             curvature, square = around(score, target, r), grad(score, target) ** 2
-            if name in SMOOTH and bends > 0:
+            if name in SMOOTH and slopes > 0 and bends > 0:
                 square = min(square, robust**2 * curvature * slopes / bends)
             slopes, bends = slopes + h * square, bends + h * curvature
             d = slopes / bends

@@ -32,7 +32,7 @@ def unit_and_reach(loss, score, y, weight, robust, ticks):
         reach = 2.0 * ticks[EXCESS] / ticks[SLOPED] if ticks[SLOPED] > 0.0 else 0.0
         curvature = mean_curvature(loss, score, reach, y)
         square = slope * slope
-        if not loss.kinked and ticks[CURVED] > 0.0:  # one error beyond all others must not set the unit
+        if not loss.kinked and ticks[SQUARES] > 0.0 and ticks[CURVED] > 0.0:  # one error must not set the unit
             square = smaller(square, robust * robust * curvature * (ticks[SQUARES] / ticks[CURVED]))
         ticks[SQUARES] = smaller(ticks[SQUARES] + weight * square, LARGEST_SUM)
         ticks[CURVED] = smaller(ticks[CURVED] + weight * curvature, LARGEST_SUM)
