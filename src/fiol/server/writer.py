@@ -307,11 +307,12 @@ class Writer(threading.Thread):
                 if command.error is None:
                     journal.connection.execute("SAVEPOINT request")
                     before = self.position, len(entries), len(self._counts)
+                    counts = self.join_labels.counts()
                     try:
                         self._decide(command, entries)
                     except RefusedError as error:
                         journal.connection.execute("ROLLBACK TO request")
-                        self.join_labels.recount()
+                        self.join_labels.restore(counts)
                         self.position = before[0]
                         del entries[before[1] :], self._counts[before[2] :]
                         command.error = error
