@@ -1,6 +1,7 @@
 """Restarts, damage and full disks: nothing that was acknowledged is lost."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -245,3 +246,40 @@ def test_figures_that_fail_do_not_stop_the_server(tmp_path, monkeypatch):
         assert learn(client, {"rows": rows(0, 10)}).status == 200
         assert client.registry.models["m"].model.rounds == 10
         assert "division by zero" in client.get("/status").json()["models"][0]["metrics_error"]
+
+
+@pytest.mark.parametrize("acts", ["stops", "learns", "takes a snapshot"])
+def test_server_whose_folder_was_deleted_writes_nothing_into_another_journal(tmp_path, acts):
+    folder = tmp_path / "journal"
+    with client_of(folder) as old:
+        learn(old, {"rows": rows(0, 10)})
+        shutil.rmtree(folder)
+        with client_of(folder) as new:
+            learn(new, {"rows": rows(0, 3)})
+            before = sorted(path.name for path in folder.rglob("*"))
+            if acts == "learns":
+                assert learn(old, {"rows": rows(10, 20)}).status in (500, 503)
+            if acts == "takes a snapshot":
+                assert old.post("/models/m/snapshots").status in (500, 503)
+            old.registry.writer.stop()
+            assert "was deleted, moved or replaced" in old.registry.writer.broken
+            assert sorted(path.name for path in folder.rglob("*")) == before
+            assert learn(new, {"rows": rows(3, 5)}).status == 200
+    journal = Journal(folder)
+    assert [*journal.damaged()] == []
+    journal.close()
+    registry = open_registry(folder)
+    assert registry.models["m"].model.rounds == 5
+    assert_same(registry.models["m"].model, fed(folder))
+    registry.close()
+
+
+def test_server_whose_folder_was_deleted_ends_and_does_not_make_it_again(tmp_path):
+    folder = tmp_path / "journal"
+    with client_of(folder) as client:
+        learn(client, {"rows": rows(0, 10)})
+        shutil.rmtree(folder)
+        client.registry.writer.join(20)  # found out by the duties of every second
+        assert "was deleted" in client.registry.writer.broken
+        assert client.get("/healthz").status == 503
+    assert not folder.exists()

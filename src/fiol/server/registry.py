@@ -43,7 +43,7 @@ class Registry:
     ) -> None:
         self.say = say
         self.journal = Journal(folder)
-        self.snapshots = SnapshotStore(folder, keep)
+        self.snapshots = SnapshotStore(folder, keep, self.journal.check_in_place)
         self.models: dict[str, ServedModel] = {}
         try:
             for name, shadow_of, rules, source in self.journal.connection.execute(

@@ -18,10 +18,17 @@ FILE_PATTERN = re.compile(r"^(\d{12,})-(\d+)\.fiol$")
 
 
 class SnapshotStore:
-    """The snapshots of all models in the folder of a journal."""
+    """The snapshots of all models in the folder of a journal.
 
-    def __init__(self, folder: str, keep: int = 5) -> None:
-        self.folder, self.keep = os.path.join(folder, FOLDER), keep
+    Parameters
+    ----------
+    folder : of the journal.
+    keep : snapshots of a model that `prune` leaves.
+    check : raises an error if the folder is no longer that of the journal; called before anything is written.
+    """
+
+    def __init__(self, folder: str, keep: int = 5, check: Callable[[], None] = lambda: None) -> None:
+        self.folder, self.keep, self.check = os.path.join(folder, FOLDER), keep, check
 
     def list(self, name: str) -> list[SnapshotInfo]:
         """Return the snapshots of a model, the newest first."""
@@ -40,6 +47,7 @@ class SnapshotStore:
 
     def save(self, name: str, model: Any) -> SnapshotInfo:
         """Write a model of `ServedModel.file_copy`; the file is complete and durable, or not there."""
+        self.check()
         folder, position = os.path.join(self.folder, name), model.meta["serving"]["position"]
         os.makedirs(folder, exist_ok=True)
         file = f"{position:012d}-{model.rounds}.fiol"

@@ -489,12 +489,18 @@ class Writer(threading.Thread):
     def start_snapshot(self, served: ServedModel) -> None:
         """Save a copy of a model in the background."""
         self.saved[served.name] = served.position, time.time()
-        self.saver.submit(self._save, served.name, served.file_copy())
+        self.saver.submit(self._save_in_background, served.name, served.file_copy())
 
     def _save_snapshot(self, served: ServedModel) -> None:
         """Save a model now, if it has learned since its last snapshot."""
         if served.position > self.saved.get(served.name, (0, 0.0))[0] or not self.snapshots.list(served.name):
             self._save(served.name, served.file_copy())
+
+    def _save_in_background(self, name: str, model: Any) -> None:
+        try:
+            self._save(name, model)
+        except Exception as error:  # the writer finds out by itself, or takes the next one
+            self.say(f"the snapshot of {name} was not saved: {error}")
 
     def _save(self, name: str, model: Any) -> None:
         try:
