@@ -13,6 +13,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from fiol.persistence.atomic_file import make_directory
+
 #: The version of the tables, and statements that convert a file of an earlier version to the next one.
 VERSION = 1
 JOURNAL_CONVERSIONS: dict[int, tuple[str, ...]] = {}
@@ -77,7 +79,7 @@ class Journal:
         if read_only and not os.path.exists(self.path):
             raise JournalError(f"{self.path}: there is no journal")
         if not read_only:
-            os.makedirs(self.folder, exist_ok=True)
+            make_directory(self.folder)
             self._lock = lock_file(os.path.join(self.folder, LOCK))
         try:
             self.connection = connect(self.path, read_only)

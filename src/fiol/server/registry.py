@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from fiol.persistence.model_file import ModelFileError
-from fiol.server.journal import Journal
+from fiol.server.journal import Journal, JournalGoneError
 from fiol.server.labels import RefusedError
 from fiol.server.messages import AddModel, LabelRules, RemoveRecord, ReplaceRecord, decode_label_rules, encode, is_name
 from fiol.server.replay import replay
@@ -201,7 +202,11 @@ class Registry:
             there = ", ".join(one.name for one in self.writer.shadows_of(name)) or "none"
             raise RefusedError(f"name the shadow of {name!r} to promote; there are {there}", status=409)
         self._replace(served, shadows[0].model.copy(), "promote", shadows[0].name)
-        self.remove(shadows[0].name)
+        try:
+            self.remove(shadows[0].name)
+        except (OSError, sqlite3.Error) as error:  # the live model is the shadow's already
+            self.writer.undo()
+            self.say(f"the shadow {shadows[0].name} was promoted, but not removed: {error}")
         return shadows[0].name
 
     def set_rules(self, name: str, rules: LabelRules) -> None:
@@ -247,6 +252,8 @@ class Registry:
                     (name, served.shadow_of, encode(served.rules), served.source, journal.clock.now()),
                 )
             journal.commit()
+        except JournalGoneError:
+            raise  # the path may be that of another journal's snapshot
         except BaseException:
             journal.rollback()
             os.unlink(self.snapshots.path(name, info))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 from collections.abc import Callable
 from typing import Any
 
+from fiol.persistence.atomic_file import make_directory
 from fiol.persistence.model_file import ModelFileError
 from fiol.server.messages import SnapshotInfo
 from fiol.workflow.model import open_model
@@ -49,7 +51,7 @@ class SnapshotStore:
         """Write a model of `ServedModel.file_copy`; the file is complete and durable, or not there."""
         self.check()
         folder, position = os.path.join(self.folder, name), model.meta["serving"]["position"]
-        os.makedirs(folder, exist_ok=True)
+        make_directory(folder)
         file = f"{position:012d}-{model.rounds}.fiol"
         path = os.path.join(folder, file)
         model.save(path)
@@ -94,7 +96,8 @@ class SnapshotStore:
     def prune(self, name: str) -> None:
         """Remove all but the newest snapshots."""
         for snapshot in self.list(name)[self.keep :]:
-            os.unlink(self.path(name, snapshot))
+            with contextlib.suppress(OSError):  # tried again after the next snapshot
+                os.unlink(self.path(name, snapshot))
 
     def oldest(self, name: str) -> int:
         """Return the position of the oldest snapshot that is kept; 0 without one."""
