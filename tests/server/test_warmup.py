@@ -13,7 +13,7 @@ from server.serving import SPECIFICATION, TestClient, client_of, learn, predict,
 from fiol.server import registry as registry_module
 from fiol.server.served_model import ServedModel
 from fiol.server.specification import empty_model
-from fiol.server.warmup import sample_row, warm_up
+from fiol.server.warmup import sample_row, warm_up_served
 
 COLUMNS = {
     "size": "number",
@@ -47,7 +47,7 @@ def test_warm_up_learns_rows_of_the_models_own_columns_and_changes_nothing(speci
         return true_learn(self, encoded, record, position)
 
     monkeypatch.setattr(ServedModel, "learn", noted)
-    assert warm_up(model) is None
+    assert warm_up_served(model) is None
     assert learned == [1, 2, 40, 1, 2, 40]
     assert_same(model, before)
 
@@ -69,9 +69,9 @@ def held_warm_up(monkeypatch):
         threads.append(threading.current_thread().name)
         started.set()
         assert go_on.wait(20)
-        return warm_up(model)
+        return warm_up_served(model)
 
-    monkeypatch.setattr(registry_module, "warm_up", held)
+    monkeypatch.setattr(registry_module, "warm_up_served", held)
     yield started, go_on, threads
     go_on.set()
 

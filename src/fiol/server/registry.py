@@ -23,7 +23,7 @@ from fiol.server.replay import replay
 from fiol.server.served_model import ServedModel
 from fiol.server.snapshots import SnapshotStore
 from fiol.server.specification import empty_model, model_from_file
-from fiol.server.warmup import warm_up
+from fiol.server.warmup import warm_up_served
 from fiol.server.writer import Writer, WriterOptions
 from fiol.workflow.model import open_model
 
@@ -106,7 +106,7 @@ class Registry:
 
     def warm_up(self, name: str, model: Any) -> None:
         """Compile what a model needs, in any thread, and report a model that refuses sample rows."""
-        refused = warm_up(model)
+        refused = warm_up_served(model)
         if refused is not None:
             self.say(f"{name}: its first requests may wait for the compiler: {refused}")
 

@@ -1,4 +1,4 @@
-"""`warm_up`: compile what a model needs to learn and predict, before requests wait for it."""
+"""`warm_up_served`: compile what a model needs to learn and predict, before requests wait for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LACKING_ROW = 36
 SAMPLE_TIME = datetime.datetime(2024, 3, 4, 13, 45)
 
 
-def warm_up(model: Any) -> str | None:
+def warm_up_served(model: Any) -> str | None:
     """Compile, or load, everything that learning and predicting need; return why sample rows were refused, if so.
 
     A copy of the model learns from sample rows of the model's own columns. The model itself does not change. Runs in
@@ -29,7 +29,7 @@ def warm_up(model: Any) -> str | None:
 
     >>> from fiol.server.specification import empty_model
     >>> model = empty_model({"loss": "log_loss", "labels": ["no", "yes"], "columns": {"day": "date", "size": "number"}})
-    >>> warm_up(model), model.rounds
+    >>> warm_up_served(model), model.rounds
     (None, 0)
     """
     adwin()  # importing River takes a second
