@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from server.serving import SPECIFICATION, client_of, row
@@ -13,7 +14,10 @@ from server.serving import SPECIFICATION, client_of, row
 from fiol.cli import main
 from fiol.client import AsyncClient, Client, ServerError
 from fiol.server.access import Access
+from fiol.server.journal import Journal
+from fiol.server.journal_tools import replay_into
 from fiol.server.labels import RefusedError
+from fiol.server.specification import empty_model
 
 ROWS = [row(k) for k in range(40)]
 
@@ -166,7 +170,10 @@ def test_journal_is_listed_verified_exported_and_replayed(tmp_path):
     done = run(*words)
     assert done.exit_code == 0, done.output
     assert "rows" in done.stdout
-    assert (tmp_path / "r.html").read_text().startswith("<!")
+    page = (tmp_path / "r.html").read_text()
+    assert page.startswith("<!")
+    assert "as served" in done.stdout
+    assert "as served" in page
     assert run("replay", folder, tmp_path / "other.json", "--since", "2100-01-01").exit_code == 1
     snapshot = max((folder / "snapshots" / "m").iterdir())
     snapshot.write_bytes(snapshot.read_bytes()[:-5])
@@ -180,3 +187,52 @@ def test_help_and_import_load_no_server():
     script += "\nprint(*[name for name in ('starlette', 'uvicorn', 'msgspec', 'numba') if name in sys.modules], 'end')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "end"
+
+
+@pytest.mark.parametrize(
+    ("specification", "labels"),
+    [
+        (SPECIFICATION, ["no", "yes"]),
+        ({"loss": "squared_error", "columns": SPECIFICATION["columns"]}, [1.5, -2.0]),
+        ({"loss": "softmax", "labels": ["a", "b", "c"], "columns": SPECIFICATION["columns"]}, ["a", "b", "c"]),
+    ],
+)
+def test_replay_compares_with_the_scores_that_were_served(tmp_path, specification, labels):
+    with client_of(tmp_path, models=()) as server, client_for(server) as client:
+        server.request("PUT", "/models/m", {"specification": specification})
+        of = {str(k): labels[k % len(labels)] for k in range(30)}
+        client.learn("m", [ROWS[k][0] for k in range(10)], [labels[0]] * 10)
+        served = [client.predict("m", ROWS[int(k)][0], k)["score"] for k in of]
+        for k, label in of.items():
+            client.label("m", k, label)
+        loss, task = server.registry.models["m"].model.update.loss, server.registry.models["m"].task
+    journal = Journal(tmp_path, read_only=True)
+    replayed, refused = replay_into(journal, "m", empty_model({**specification, "penalty": "l2", "alpha": 0.01}))
+    journal.close()
+    assert (replayed.evaluation.rows, replayed.compared.rows, replayed.as_served.rows, refused) == (40, 30, 30, 0)
+    found = {name: (mine, as_served) for name, mine, as_served in replayed.comparison()}
+    assert found["rows"] == (30, 30)
+    y = task.coded([*of.values()])[0]
+    if loss.__class__.__name__ == "Softmax":
+        p = np.exp(served) / np.exp(served).sum(axis=1, keepdims=True)
+        expected = -np.log(p[np.arange(30), [labels.index(one) for one in of.values()]]).mean()
+    elif labels == [1.5, -2.0]:
+        expected = np.mean([loss.value(score, target) for score, target in zip(served, y, strict=True)])
+        assert found["rmse"][1] == pytest.approx(np.sqrt(np.mean((np.array(served) - y) ** 2)))
+    else:
+        expected = np.mean(np.logaddexp(0.0, -y * np.array(served)))
+        assert found["accuracy"][1] == np.mean((np.array(served) > 0.0) == (y > 0.0))
+    assert found["loss"][1] == pytest.approx(expected)
+    assert found["loss"][0] != found["loss"][1]
+
+
+def test_replay_does_not_compare_different_losses(tmp_path):
+    with client_of(tmp_path) as server, client_for(server) as client:
+        client.predict("m", ROWS[1][0], "a")
+        client.label("m", "a", "yes")
+    journal = Journal(tmp_path, read_only=True)
+    replayed, _ = replay_into(journal, "m", empty_model({**SPECIFICATION, "loss": "hinge"}))
+    journal.close()
+    names = [name for name, _, _ in replayed.comparison()]
+    assert "accuracy" in names
+    assert "loss" not in names

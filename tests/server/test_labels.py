@@ -130,3 +130,35 @@ def test_idempotency_key_gives_the_same_answer_and_learns_once(tmp_path):
     with client_of(tmp_path) as client:  # also after a restart
         assert learn(client, body, key="k").body == first.body
         assert client.registry.models["m"].model.rounds == 6
+
+
+def test_pending_predictions_and_early_labels_are_counted_by_model(tmp_path):
+    def counted(client):
+        client.server.status.made.clear()
+        status = client.get("/status").json()
+        lines = client.get("/metrics").body.decode().splitlines()
+        for one in status["models"]:
+            assert f'fiol_model_pending{{model="{one["name"]}"}} {float(one["pending"])}' in lines
+        assert status["journal"]["pending"] == sum(one["pending"] for one in status["models"])
+        return {one["name"]: (one["pending"], one["early"]) for one in status["models"]}
+
+    with client_of(tmp_path, models=("m", "n")) as client:
+        for k in range(5):
+            predict(client, {"features": row(k)[0], "id": str(k)}, name="mmmnn"[k])
+        learn(client, {"id": "early", "label": "no"}, name="n")
+        assert counted(client) == {"m": (3, 0), "n": (2, 1)}
+        again = {"rows": [{"features": row(9)[0], "id": "9"}, {"features": row(3)[0], "id": "3"}]}
+        assert predict(client, again, name="n").status == 409  # its first row does not wait either
+        assert counted(client) == {"m": (3, 0), "n": (2, 1)}
+        assert outcome(client, "1", "yes") == "learned"
+        predict(client, {"features": row(8)[0], "id": "early"}, name="n")
+        assert counted(client) == {"m": (2, 0), "n": (2, 0)}
+        counts = client.registry.writer.join_labels.counts()
+        client.run_in_writer(client.registry.writer.join_labels.recount)
+        assert {**client.registry.writer.join_labels.pending_of} == {**counts[0]}
+        client.request("DELETE", "/models/m")
+        assert counted(client) == {"n": (2, 0)}
+    with client_of(tmp_path, models=()) as client:
+        assert counted(client) == {"n": (2, 0)}
+        client.run_in_writer(lambda: advance(client, 8 * 86400.0))
+        assert counted(client) == {"n": (0, 0)}

@@ -145,7 +145,7 @@ def test_uploaded_model_must_predict_the_same_labels(tmp_path):
     other = empty_model({**SPECIFICATION, "labels": ["cold", "warm"]})
     other.save(tmp_path / "other.fiol")
     with pytest.raises(RefusedError, match="they must be the same"):
-        registry.upload("m", str(tmp_path / "other.fiol"))
+        registry.upload("m", registry.prepare_upload("m", str(tmp_path / "other.fiol")))
     registry.journal.close()
 
 
@@ -251,3 +251,9 @@ def test_model_whose_first_rows_decide_about_columns_is_refused(tmp_path):
         registry.add("m", model, LabelRules())
     registry.close()
     assert reopened(tmp_path) == {}
+
+
+def test_dates_and_times_of_a_specification_make_features():
+    model = empty_model({"loss": "squared_error", "columns": {"day": "date", "at": "time"}})
+    model.learn([{"day": "2024-03-04T13:45", "at": "09:30"}], [1.0])
+    assert {*model.core.space.names} == {"day", "day.month=3", "day.weekday=Mon", "day.hour=13", "at", "at.hour=9"}

@@ -1,18 +1,21 @@
 """Restarts, damage and full disks: nothing that was acknowledged is lost."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 from campaigns.server_kills import assert_same
-from server.serving import SPECIFICATION, client_of, learn, open_registry, predict, row, rows
+from server.serving import SPECIFICATION, TestClient, client_of, learn, open_registry, predict, row, rows
 
 from fiol.server import journal as journal_module
 from fiol.server.journal import Journal, JournalError
-from fiol.server.messages import decode
+from fiol.server.messages import LabelRules, decode
 from fiol.server.model_metrics import ProgressiveMetrics
 from fiol.server.served_model import ServedModel
 from fiol.server.specification import empty_model
@@ -138,8 +141,6 @@ def test_file_that_is_no_journal_is_refused(tmp_path):
 
 
 def test_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
-    import time
-
     with client_of(tmp_path) as client:
         learn(client, {"rows": rows(0, 2)})
         before = client.registry.journal.clock.now()
@@ -154,7 +155,7 @@ def test_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
 
 
 FULL = """
-import resource, sys
+import resource, sys, time
 from server.serving import client_of, learn, row, rows
 with client_of(sys.argv[1]) as client:
     assert learn(client, {"rows": rows(0, 10)}).status == 200
@@ -168,15 +169,19 @@ with client_of(sys.argv[1]) as client:
     rounds = client.registry.models["m"].model.rounds
     assert statuses[-1] == 507, statuses
     assert rounds == 10 * len(statuses), (rounds, statuses)
-    assert client.get("/readyz").status == 503
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    assert learn(client, {"rows": rows(k, k + 10)}).status == 507
+    assert client.get("/readyz").status == 503
     answer = client.post("/models/m/snapshots")
     assert (answer.status, sys.argv[1] in answer.body.decode()) == (507, False), answer
     assert client.request("PUT", "/models/n", {"copy_of": "m"}).status == 507
     assert client.post("/models/m/predict", {"features": row(1)[0]}).status == 200
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    deadline = time.monotonic() + 10.0
+    while client.get("/readyz").status != 200:  # without a request
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
     assert learn(client, {"rows": rows(k, k + 10)}).status == 200
-    assert client.get("/readyz").status == 200
     print(client.registry.models["m"].model.rounds)
 """
 
@@ -245,3 +250,116 @@ def test_figures_that_fail_do_not_stop_the_server(tmp_path, monkeypatch):
         assert learn(client, {"rows": rows(0, 10)}).status == 200
         assert client.registry.models["m"].model.rounds == 10
         assert "division by zero" in client.get("/status").json()["models"][0]["metrics_error"]
+
+
+@pytest.mark.parametrize("acts", ["stops", "learns", "takes a snapshot"])
+def test_server_whose_folder_was_deleted_writes_nothing_into_another_journal(tmp_path, acts):
+    folder = tmp_path / "journal"
+    with client_of(folder) as old:
+        learn(old, {"rows": rows(0, 10)})
+        shutil.rmtree(folder)
+        with client_of(folder) as new:
+            learn(new, {"rows": rows(0, 3)})
+            before = sorted(path.name for path in folder.rglob("*"))
+            if acts == "learns":
+                assert learn(old, {"rows": rows(10, 20)}).status in (500, 503)
+            if acts == "takes a snapshot":
+                assert old.post("/models/m/snapshots").status in (500, 503)
+            old.registry.writer.stop()
+            assert "was deleted, moved or replaced" in old.registry.writer.broken
+            assert sorted(path.name for path in folder.rglob("*")) == before
+            assert learn(new, {"rows": rows(3, 5)}).status == 200
+    journal = Journal(folder)
+    assert [*journal.damaged()] == []
+    journal.close()
+    registry = open_registry(folder)
+    assert registry.models["m"].model.rounds == 5
+    assert_same(registry.models["m"].model, fed(folder))
+    registry.close()
+
+
+def test_server_whose_folder_was_deleted_ends_and_does_not_make_it_again(tmp_path):
+    folder = tmp_path / "journal"
+    with client_of(folder) as client:
+        learn(client, {"rows": rows(0, 10)})
+        shutil.rmtree(folder)
+        client.registry.writer.join(20)  # found out by the duties of every second
+        assert "was deleted" in client.registry.writer.broken
+        assert client.get("/healthz").status == 503
+    assert not folder.exists()
+
+
+def in_one_group(client, *bodies, key):
+    """The answers to requests to learn that are processed together, all with the same idempotency key."""
+    free, answers = threading.Event(), {}
+    writer = client.registry.writer
+
+    def send(number, body):
+        other = TestClient(client.port, client.registry, client.server)
+        answers[number] = learn(other, body, key=key)
+        other.connection.close()
+
+    holding = threading.Thread(target=client.run_in_writer, args=(lambda: free.wait(20),))
+    holding.start()
+    threads = []
+    for number, body in enumerate(bodies):
+        threads.append(threading.Thread(target=send, args=(number, body)))
+        threads[-1].start()
+        while len(writer.waiting) <= number:
+            time.sleep(0.01)
+    free.set()
+    for thread in (holding, *threads):
+        thread.join(20)
+    return [answers[number] for number in range(len(bodies))]
+
+
+def test_repeated_request_in_one_group_is_learned_once_or_refused_as_the_first(tmp_path, monkeypatch):
+    def fail(self, X, y, sample_weight=None):
+        raise IndexError("a defect of the library")
+
+    with client_of(tmp_path) as client:
+        body, other = {"rows": rows(0, 5)}, {"rows": rows(0, 4)}
+        first, again, wrong = in_one_group(client, body, body, other, key="a")
+        assert (first.status, again.body, wrong.status) == (200, first.body, 422)
+        assert client.registry.models["m"].model.rounds == 5
+        with monkeypatch.context() as patch:
+            patch.setattr(TrainedModel, "learn", fail)
+            found = in_one_group(client, body, body, other, key="b")
+        assert [answer.status for answer in found] == [422, 422, 422]
+        assert "used for another request" in found[2].json()["error"]["reason"]
+        assert learn(client, body, key="b").status == 200
+        assert client.registry.models["m"].model.rounds == 10
+
+
+def test_expired_rows_that_are_durable_but_not_learned_end_the_server(tmp_path, monkeypatch):
+    rules = LabelRules(horizon=100.0, default="no")
+    with client_of(tmp_path, rules=rules) as client:
+        predict(client, {"features": row(1)[0], "id": "a"})
+        with monkeypatch.context() as patch:
+            patch.setattr(Writer, "_apply", raise_full)
+            client.registry.journal.clock.start += 200.0
+            client.registry.writer.join(20)
+        assert "disk is full" in client.registry.writer.broken
+    registry = open_registry(tmp_path)
+    assert registry.models["m"].model.rounds == 1
+    assert_same(registry.models["m"].model, fed(tmp_path))
+    registry.close()
+
+
+def raise_full(*args):
+    """Fail as SQLite does."""
+    raise sqlite3.OperationalError("disk is full")
+
+
+def test_shadow_that_cannot_be_removed_is_promoted_nevertheless(tmp_path, monkeypatch):
+    with client_of(tmp_path) as client:
+        client.request("PUT", "/models/s", {"copy_of": "m", "shadow_of": "m"})
+        learn(client, {"rows": rows(0, 5)})
+        with monkeypatch.context() as patch:
+            patch.setattr(type(client.registry), "remove", raise_full)
+            assert client.post("/models/m/promote", {}).status == 200
+        assert learn(client, {"rows": rows(5, 8)}).status == 200
+        kill(client)
+    registry = open_registry(tmp_path)
+    assert {name: one.model.rounds for name, one in registry.models.items()} == {"m": 8, "s": 8}
+    registry.close()

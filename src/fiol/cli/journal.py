@@ -142,7 +142,8 @@ def replay_journal(
     """What would another learner have done on these rows?
 
     SPECIFICATION is a specification of an empty model (.json), or a model file that continues. Every row is predicted
-    before it is learned from, and the printed metrics are of these predictions.
+    before it is learned from, and the printed metrics are of these predictions. A second table compares both models on
+    the rows that were predicted with an id, by the scores that were served.
     """
     from fiol.cli.evaluate import report_lines
     from fiol.server.journal import Journal
@@ -155,14 +156,40 @@ def replay_journal(
             refuse_existing(path, force)
     found = Journal(folder, read_only=True)
     name = check_model(found, model)
-    evaluation, served, refused = replay_into(found, name, model_from_file(specification), since, until)
+    served, refused = replay_into(found, name, model_from_file(specification), since, until)
     found.close()
-    for line in report_lines(evaluation.results()):
+    for line in report_lines(served.evaluation.results()):
         echo(line)
+    head, *compared = comparison_table(served.comparison())
+    for line in ("", *(f"{a:<26}{b:>16}{c:>16}" for a, b, c in (head, *compared))) if compared else ():
+        echo(line)
+    if not compared:
+        echo("no comparison with the model as served: no row was predicted with an id", err=True)
     if refused:
         echo(f"{refused:,} records were not accepted", err=True)
     if output is not None:
         served.model.save(output)
     if report is not None:
-        write_evaluation_page(report, evaluation, [f"{name} in {folder}"], 0, typed_command())
+        cards = comparison_cards(head, compared)
+        write_evaluation_page(report, served.evaluation, [f"{name} in {folder}"], 0, typed_command(), cards)
     print_page(report)
+
+
+def comparison_table(compared: list[tuple[str, Any, Any]]) -> list[list[str]]:
+    """Return the cells of `ReplayedModel.comparison`, with a head.
+
+    >>> comparison_table([("rows", 20, 20), ("log_loss", 0.25, 0.5)])
+    [['predicted with an id', 'this learner', 'as served'], ['rows', '20', '20'], ['log loss', '0.25', '0.5']]
+    """
+    from fiol.cli.evaluate import TITLES, figure_text
+
+    rows = [[TITLES[name], figure_text(mine), figure_text(served)] for name, mine, served in compared]
+    return [["predicted with an id", "this learner", "as served"], *rows]
+
+
+def comparison_cards(head: list[str], rows: list[list[str]]) -> list[Any]:
+    """Return the card of a report with these rows; none without rows."""
+    from fiol.reports.html import Card, plain_table
+
+    remark = "Both are of the same rows, predicted before they were learned from."
+    return [Card("This learner beside the model as served", plain_table(head, rows, (0,)), remark)] if rows else []

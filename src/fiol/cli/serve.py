@@ -122,8 +122,7 @@ def serve(models: tuple[str, ...], **options: Any) -> None:
             for given in models:
                 name, _, path = given.partition("=") if "=" in given else (stem(given), "", given)
                 say(f"{name}: {registry.add_file(name, path, rules_of(o))}")
-            for served in registry.models.values():
-                served.warm_up()
+            registry.warm_up_all()
             limits = Limits(int(o["max_body"]), o["max_rows"])
             run_server(registry, listen, limits, lambda address: say(f"listening on {address}"))
     except (JournalError, ValueError, OSError, RuntimeError) as error:

@@ -130,3 +130,12 @@ def sync_directory(directory: str) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def make_directory(directory: str) -> None:
+    """Make a directory and its parents, so that their names survive a power failure."""
+    if not os.path.isdir(directory):
+        parent = os.path.dirname(os.path.abspath(directory))
+        make_directory(parent)
+        os.makedirs(directory, exist_ok=True)
+        sync_directory(parent)

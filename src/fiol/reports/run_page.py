@@ -58,6 +58,7 @@ class RunOnPage:
     speeds: Sequence[Speed] = ()
     compiling: float = 0.0  #: seconds
     skipped: int = 0  #: lines that could not be read, and rows without a target
+    first_cards: Sequence[Card] = ()  #: shown before all others
 
     def html(self) -> str:
         """Return the page."""
@@ -72,6 +73,7 @@ class RunOnPage:
 
     def cards(self, found: dict[str, Any]) -> Iterator[Card | None]:
         """Yield all cards for which there are facts."""
+        yield from self.first_cards
         first = [line for line in self.history if line.number == 1]
         yield loss_card(first, self.task, self.learner)
         yield passes_card(self.history, self.task)

@@ -285,16 +285,9 @@ async def add_model(server: Server, request: Request) -> Response:
     """Add a model: empty, by a specification, or as a copy of another."""
     name = request.path_params["name"]
     given = await json_body(server, request, decode_add)
-    await server.control(lambda: server.registry.add_request(name, given))
-    await warm_up(server, name)
+    model = await run_in_threadpool(server.registry.prepare, name, given)
+    await server.control(lambda: server.registry.add_request(name, given, model))
     return json_response({"name": name}, 201)
-
-
-async def warm_up(server: Server, name: str) -> None:
-    """Compile in a thread what a new model needs, so that its first requests wait for nothing."""
-    served = server.registry.models.get(name)
-    if served is not None:  # another request may have removed it
-        await run_in_threadpool(served.warm_up)
 
 
 async def remove_model(server: Server, request: Request) -> Response:
@@ -333,8 +326,8 @@ async def upload(server: Server, request: Request) -> Response:
                 if size > server.limits.upload:
                     raise RefusedError(f"the file is larger than {server.limits.upload} bytes", status=413)
                 file.write(part)
-        await server.control(lambda: server.registry.upload(name, path))
-    await warm_up(server, name)
+        model = await run_in_threadpool(server.registry.prepare_upload, name, path)
+    await server.control(lambda: server.registry.upload(name, model))
     return json_response({"name": name}, 201)
 
 
@@ -354,7 +347,8 @@ async def roll_back(server: Server, request: Request) -> Response:
     """Continue a model from one of its snapshots."""
     name = request.path_params["name"]
     given = await json_body(server, request, decode_rollback)
-    await server.control(lambda: server.registry.roll_back(name, given.position))
+    model, file = await run_in_threadpool(server.registry.prepare_rollback, name, given.position)
+    await server.control(lambda: server.registry.roll_back(name, model, file))
     return json_response({"name": name, "position": given.position})
 
 

@@ -13,6 +13,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from fiol.persistence.atomic_file import make_directory
+
 #: The version of the tables, and statements that convert a file of an earlier version to the next one.
 VERSION = 1
 JOURNAL_CONVERSIONS: dict[int, tuple[str, ...]] = {}
@@ -39,6 +41,10 @@ CREATE INDEX IF NOT EXISTS answers_by_time ON answers (time);
 
 class JournalError(ValueError):
     """A journal that cannot be used; the message gives the file and the reason."""
+
+
+class JournalGoneError(RuntimeError):
+    """The journal's file was deleted, moved or replaced while it was open."""
 
 
 class Record(NamedTuple):
@@ -73,10 +79,11 @@ class Journal:
         if read_only and not os.path.exists(self.path):
             raise JournalError(f"{self.path}: there is no journal")
         if not read_only:
-            os.makedirs(self.folder, exist_ok=True)
+            make_directory(self.folder)
             self._lock = lock_file(os.path.join(self.folder, LOCK))
         try:
             self.connection = connect(self.path, read_only)
+            self._identity = os.stat(self.path)
             self._check_version()
         except sqlite3.OperationalError as error:
             self._release()
@@ -120,13 +127,27 @@ class Journal:
 
     # --- writing ------------------------------------------------------------------------------
 
+    def check_in_place(self) -> None:
+        """Raise JournalGoneError if another file, or none, has the journal's path: rows would be lost at the end.
+
+        No other file gets the same number while this one is open, even if it was deleted.
+        """
+        try:
+            same = os.path.samestat(os.stat(self.path), self._identity)
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise JournalGoneError(f"{self.path} was deleted, moved or replaced while the server used it")
+
     def begin(self) -> None:
-        """Start a transaction."""
+        """Start a transaction; JournalGoneError if the file is no longer there."""
+        self.check_in_place()
         self.connection.execute("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
-        """Make everything since `begin` durable."""
+        """Make everything since `begin` durable; JournalGoneError if the file is no longer there."""
         self.connection.execute("COMMIT")
+        self.check_in_place()
 
     def rollback(self) -> None:
         """Forget everything since `begin`."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from fiol.models.one_vs_rest import OneVsRest
 from fiol.server.journal import Journal
 from fiol.server.messages import LabelRules, LearnRecord
 from fiol.server.replay import REPLAY_ROWS, decode_learn_record, learn_records
-from fiol.server.served_model import ServedModel
+from fiol.server.served_model import ServedModel, as_served
 from fiol.server.snapshots import SnapshotStore
 from fiol.training.evaluation import Evaluation
 
@@ -98,15 +102,15 @@ def exported_rows(record: Any, found: LearnRecord) -> Iterator[tuple[dict[str, A
 
 def replay_into(
     journal: Journal, model: str, other: Any, since: float = 0.0, until: float = float("inf")
-) -> tuple[Evaluation, ServedModel, int]:
-    """Teach another model the rows of a model; return its progressive evaluation, and how many records it refused.
+) -> tuple[ReplayedModel, int]:
+    """Teach another model the rows of a model; return it with its evaluations, and how many records it refused.
 
     Every row is predicted before it is learned from, by the other model as it was then.
     """
-    served = ReplayedModel(model, other, LabelRules())
+    served = ReplayedModel(model, other, newest_readable(SnapshotStore(journal.folder), model))
     waiting, rows, refused = list[tuple[int, LearnRecord]](), 0, 0
     for record, found in learned_records(journal, model, since, until):
-        waiting.append((record.position, LearnRecord(found.features, found.labels, found.weights)))
+        waiting.append((record.position, found))
         rows += record.rows
         if rows >= REPLAY_ROWS:
             refused += len(learn_records(served, waiting))
@@ -115,18 +119,63 @@ def replay_into(
         refused += len(learn_records(served, waiting))
     if not served.evaluation.rows:
         raise ValueError(f"{journal.path} has no rows of {model!r} in that time that the other model accepts")
-    return served.evaluation, served, refused
+    return served, refused
+
+
+def newest_readable(snapshots: SnapshotStore, model: str) -> Any:
+    """Return the model of the newest snapshot that can be read; None without one."""
+    for snapshot in snapshots.list(model):
+        with contextlib.suppress(ValueError, OSError):
+            return snapshots.load(model, snapshot)
+    return None
 
 
 class ReplayedModel(ServedModel):
-    """A model that is taught from a journal, with an `Evaluation` of its predictions before each row."""
+    """A model that is taught from a journal, with an `Evaluation` of its predictions before each row.
 
-    def __init__(self, name: str, model: Any, rules: LabelRules) -> None:
-        super().__init__(name, model, rules)
+    Parameters
+    ----------
+    live : the model that served, for its loss and labels; None if it is not known.
+
+    Attributes
+    ----------
+    evaluation : of all rows.
+    as_served, compared : of the rows that were predicted with an id, by the score that the live model served, and by
+        this model. No other rows have a score in the journal.
+    """
+
+    def __init__(self, name: str, model: Any, live: Any) -> None:
+        super().__init__(name, model, LabelRules())
         self.evaluation = Evaluation(model, model.task)
+        self.live = None if live is None or isinstance(live, OneVsRest) else ServedModel(name, live, LabelRules())
+        self.compared = Evaluation(model, model.task)
+        self.as_served = None if self.live is None else Evaluation(self.live.model, self.live.task)
 
     def learn(self, rows: Any, record: LearnRecord, position: int) -> Any:
-        """Learn from rows, and add their scores from before to the evaluation."""
-        scores = super().learn(rows, record, position)
+        """Learn from rows, and add their scores from before, and those that were served, to the evaluations."""
+        scores = super().learn(rows, LearnRecord([], []), position)
         self.evaluation.add(scores, rows.y, rows.weights)
+        there = [row for row, score in enumerate(record.served or ()) if score is not None]
+        if there and self.live is not None and self.as_served is not None:
+            weights, served = rows.weights[there], [(record.served or [])[row] for row in there]
+            self.compared.add(scores[there], rows.y[there], weights)
+            y = self.live.encode([], [record.labels[row] for row in there]).y
+            zeros, classes = np.zeros(len(there)), self.live.model.classes
+            if classes is not None:  # a roll-back may have removed some
+                zeros, served = np.zeros((len(there), len(classes))), [one[: len(classes)] for one in served]
+            self.as_served.add(as_served(zeros, served), y, weights)
         return scores
+
+    def comparison(self) -> list[tuple[str, Any, Any]]:
+        """Return name, metric of this model and metric as served, on the same rows; nothing without such rows.
+
+        Losses are compared only if both models have the same one.
+        """
+        if self.as_served is None or not self.as_served.rows:
+            return []
+        mine, served = self.compared.results(), self.as_served.results()
+        same_loss = self.model.update.loss == self.as_served.learner.update.loss
+        names = [name for name, value in mine.items() if name in served and not isinstance(value, (list, dict))]
+        return [
+            (name, mine[name], served[name]) for name in names if same_loss or name not in ("loss", "constant_loss")
+        ]

@@ -6,6 +6,7 @@ All decisions are made before a record is written, so that a replay needs neithe
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,13 +40,37 @@ class LabelJoin:
 
     def __init__(self, connection: sqlite3.Connection, most_pending: int) -> None:
         self.connection, self.most_pending = connection, most_pending
-        counts = dict(connection.execute("SELECT state, count(*) FROM ids GROUP BY state").fetchall())
-        #: Predictions that wait for a label, and labels that wait for a prediction.
-        self.pending, self.early = counts.get(PENDING, 0), counts.get(EARLY, 0)
+        #: By model: predictions that wait for a label, and labels that wait for a prediction.
+        self.pending_of, self.early_of = Counter[str](), Counter[str]()
+        self.recount()
+
+    @property
+    def pending(self) -> int:
+        """Predictions of all models that wait for a label."""
+        return sum(list(self.pending_of.values()))  # a list, because other threads read it
+
+    @property
+    def early(self) -> int:
+        """Labels of all models that wait for a prediction."""
+        return sum(list(self.early_of.values()))
 
     def recount(self) -> None:
         """Count anew, after a transaction was rolled back."""
-        self.__init__(self.connection, self.most_pending)  # type: ignore[misc]
+        found = self.connection.execute(
+            "SELECT state, model, count(*) FROM ids WHERE state IN (?, ?) GROUP BY state, model", (PENDING, EARLY)
+        ).fetchall()
+        counts = {PENDING: Counter[str](), EARLY: Counter[str]()}
+        for state, model, count in found:
+            counts[state][model] = count
+        self.pending_of, self.early_of = counts[PENDING], counts[EARLY]
+
+    def counts(self) -> tuple[Counter[str], Counter[str]]:
+        """Return a copy of all counts, for `restore`."""
+        return self.pending_of.copy(), self.early_of.copy()
+
+    def restore(self, counts: tuple[Counter[str], Counter[str]]) -> None:
+        """Set the counts of before, after a part of a transaction was rolled back."""
+        self.pending_of, self.early_of = counts
 
     def predicted(self, model: str, record: PredictRecord, now: float) -> LearnRecord | None:
         """Store predictions; return the rows whose label came before, if there are any.
@@ -61,12 +86,12 @@ class LabelJoin:
                 raise RefusedError(f"the id {name!r} has a prediction already", row, status=409)
             if found is None:
                 self._store(model, name, PENDING, now, encode(features), encode(score), None)
-                self.pending += 1
+                self.pending_of[model] += 1
                 continue
             label, weight = decode(found[4])
             add_row(learned, name, features, label, weight, score, 0.0)
             self._store(model, name, LABELED, now, None, None, found[4])
-            self.early -= 1
+            self.early_of[model] -= 1
         return learned if learned.labels else None
 
     def labeled(
@@ -101,7 +126,7 @@ class LabelJoin:
             served = row.features if features is None else decode(features)
             add_row(learned, name, served or {}, row.label, row.weight, decode(score), now - time)
             self._store(model, name, LABELED, now, features if rules.conflict == "learn" else None, None, given)
-            self.pending -= state == PENDING
+            self.pending_of[model] -= state == PENDING
             return "learned"
         if state == EXPIRED:
             if rules.late == "refuse":
@@ -129,7 +154,7 @@ class LabelJoin:
         if self.early >= self.most_pending:
             raise RefusedError(f"{self.early} labels wait for predictions, no more may", number, status=429, retry=60.0)
         self._store(model, name, EARLY, now, None, None, given)
-        self.early += 1
+        self.early_of[model] += 1
         return "held"
 
     def _early_again(
@@ -140,7 +165,7 @@ class LabelJoin:
             assert row.id is not None
             add_row(learned, row.id, row.features, row.label, row.weight, None, None)
             self._store(model, row.id, LABELED, now, None, None, given)
-            self.early -= 1
+            self.early_of[model] -= 1
             return "learned"
         return "duplicate" if same else "conflict"
 
@@ -160,19 +185,19 @@ class LabelJoin:
                 add_row(learned, name, decode(features), rules.default, 1.0, decode(score), now - time)
             kept = (features, score) if keep else (None, None)
             self._store(model, name, EXPIRED, now, *kept, None if keep else encode([rules.default, 1.0]))
-        self.pending -= len(expired)
+        self.pending_of[model] -= len(expired)
         forgotten = self.connection.execute(
             "SELECT state, id FROM ids WHERE model = ? AND state != ? AND time < ? LIMIT ?",
             (model, PENDING, now - rules.horizon, EXPIRED_AT_ONCE),
         ).fetchall()
         self.connection.executemany("DELETE FROM ids WHERE model = ? AND id = ?", [(model, id) for _, id in forgotten])
-        self.early -= sum(state == EARLY for state, _ in forgotten)
+        self.early_of[model] -= sum(state == EARLY for state, _ in forgotten)
         return (learned if learned.labels else None), len(expired)
 
     def forget(self, model: str) -> None:
         """Forget all ids of a model."""
         self.connection.execute("DELETE FROM ids WHERE model = ?", (model,))
-        self.recount()
+        del self.pending_of[model], self.early_of[model]
 
     def _find(self, model: str, name: str) -> Any:
         query = "SELECT state, time, features, score, label FROM ids WHERE model = ? AND id = ?"

@@ -42,8 +42,8 @@ def families(status: dict[str, Any]) -> Iterator[tuple[str, str, str, list[tuple
         ("commit_p50", "gauge", "Median seconds of a transaction."),
         ("commit_p99", "gauge", "99th percentile of seconds of a transaction."),
         ("queue_rows", "gauge", "Rows that wait to be written."),
-        ("pending", "gauge", "Predictions that wait for a label."),
-        ("early", "gauge", "Labels that wait for a prediction."),
+        ("pending", "gauge", "Predictions of all models that wait for a label."),
+        ("early", "gauge", "Labels of all models that wait for a prediction."),
     ):
         yield f"fiol_journal_{name}", kind, help_text, [({}, journal[name])]
     yield from model_families(models)
@@ -59,6 +59,8 @@ def model_families(models: list[dict[str, Any]]) -> Iterator[tuple[str, str, str
         "Rounds that predictions lag behind.",
         [(n, one["lag_rounds"]) for n, one, _ in of],
     )
+    yield "fiol_model_pending", "gauge", "Predictions that wait for a label.", [(n, one["pending"]) for n, one, _ in of]
+    yield "fiol_model_early", "gauge", "Labels that wait for a prediction.", [(n, one["early"]) for n, one, _ in of]
     yield "fiol_model_features", "gauge", "Features seen.", [(n, one["features"]) for n, one, _ in of]
     yield "fiol_model_nonzeros", "gauge", "Features whose weight is not 0.", [(n, one["nonzeros"]) for n, one, _ in of]
     yield "fiol_model_loss", "gauge", "Progressive loss of all rows.", [(n, m["loss"]) for n, _, m in of]

@@ -1,6 +1,7 @@
 """`Registry`: the models of a server by name, and how they are added, replaced, promoted and removed.
 
-Methods run in the writer's thread. A model that replaces another is written as a snapshot before its record is: after a
+Methods that change something run in the writer's thread; `prepare...` makes and compiles models in any other thread, so
+that the writer does not wait. A model that replaces another is written as a snapshot before its record is: after a
 crash either both are there, or the snapshot is beyond the journal's end and is removed.
 """
 
@@ -8,19 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from fiol.persistence.model_file import ModelFileError
-from fiol.server.journal import Journal
+from fiol.server.journal import Journal, JournalGoneError
 from fiol.server.labels import RefusedError
 from fiol.server.messages import AddModel, LabelRules, RemoveRecord, ReplaceRecord, decode_label_rules, encode, is_name
 from fiol.server.replay import replay
 from fiol.server.served_model import ServedModel
 from fiol.server.snapshots import SnapshotStore
 from fiol.server.specification import empty_model, model_from_file
+from fiol.server.warmup import warm_up_served
 from fiol.server.writer import Writer, WriterOptions
 from fiol.workflow.model import open_model
 
@@ -41,7 +44,7 @@ class Registry:
     ) -> None:
         self.say = say
         self.journal = Journal(folder)
-        self.snapshots = SnapshotStore(folder, keep)
+        self.snapshots = SnapshotStore(folder, keep, self.journal.check_in_place)
         self.models: dict[str, ServedModel] = {}
         try:
             for name, shadow_of, rules, source in self.journal.connection.execute(
@@ -78,27 +81,52 @@ class Registry:
         self.add(name, model_from_file(path), rules, source=f"{os.path.basename(path)} {digest}")
         return f"added from {path}"
 
-    def add_request(self, name: str, given: AddModel) -> None:
-        """Add the model that a request describes."""
+    def prepare(self, name: str, given: AddModel) -> Any:
+        """Return the warmed-up model that a request describes, None for a copy; in any thread, since nothing changes.
+
+        A copy is made by `add_request`, with all rows until then, and its code is that of the other model.
+        """
+        self.check_new(name)
         if (given.specification is None) == (given.copy_of is None):
             raise RefusedError("a model is added by a specification or as copy_of another model, one of both")
+        if given.specification is None:
+            return None
+        try:
+            model = empty_model(given.specification)
+        except (TypeError, ValueError) as error:
+            raise RefusedError(str(error)) from None
+        self.warm_up(name, model)
+        return model
+
+    def add_request(self, name: str, given: AddModel, model: Any) -> None:
+        """Add the model that `prepare` returned, or a copy of another model."""
         if given.copy_of is not None:
             model = self.get(given.copy_of).model.copy()
-        else:
-            try:
-                model = empty_model(given.specification or {})
-            except (TypeError, ValueError) as error:
-                raise RefusedError(str(error)) from None
         self.add(name, model, given.rules, given.shadow_of)
+
+    def warm_up(self, name: str, model: Any) -> None:
+        """Compile what a model needs, in any thread, and report a model that refuses sample rows."""
+        refused = warm_up_served(model)
+        if refused is not None:
+            self.say(f"{name}: its first requests may wait for the compiler: {refused}")
+
+    def warm_up_all(self) -> None:
+        """Compile what all models need, before the writer runs."""
+        for name, served in self.models.items():
+            self.warm_up(name, served.model)
+
+    def check_new(self, name: str) -> None:
+        """Raise RefusedError if a model cannot be added with this name."""
+        if not is_name(name):
+            raise RefusedError(f"the name of a model is letters, digits, '.', '_' and '-', at most 64; got {name!r}")
+        if name in self.models:
+            raise RefusedError(f"there is a model {name!r} already", status=409)
 
     def add(
         self, name: str, model: Any, rules: LabelRules, shadow_of: str | None = None, source: str = "request"
     ) -> None:
         """Add a model; RefusedError if there is one of this name."""
-        if not is_name(name):
-            raise RefusedError(f"the name of a model is letters, digits, '.', '_' and '-', at most 64; got {name!r}")
-        if name in self.models:
-            raise RefusedError(f"there is a model {name!r} already", status=409)
+        self.check_new(name)
         if shadow_of is not None and self.get(shadow_of).shadow_of is not None:
             raise RefusedError(f"{shadow_of!r} is a shadow itself", status=409)
         if shadow_of is not None:
@@ -128,29 +156,43 @@ class Registry:
             del self.models[one]
             self.snapshots.remove(one)
 
-    def upload(self, name: str, path: str) -> None:
-        """Continue a model with that of a file; or add it, if there is none of this name."""
+    def prepare_upload(self, name: str, path: str) -> Any:
+        """Return the warmed-up model of a file, in any thread; RefusedError if the file cannot be used."""
         try:
             model = open_model(path)
         except (TypeError, ValueError) as error:
             raise RefusedError(str(error).replace(path, "the file")) from None
         model.meta.pop("serving", None)
+        self.warm_up(name, model)
+        return model
+
+    def upload(self, name: str, model: Any) -> None:
+        """Continue a model with another one; or add it, if there is none of this name."""
         if name not in self.models:
             self.add(name, model, LabelRules(), source="upload")
             return
         check_same_labels(self.models[name].model, model)
         self._replace(self.models[name], model, "upload")
 
-    def roll_back(self, name: str, position: int) -> None:
-        """Continue a model from its snapshot at a position."""
-        served, snapshot = self.get(name), self.snapshots.at(name, position)
+    def prepare_rollback(self, name: str, position: int) -> tuple[Any, str]:
+        """Return the warmed-up model of the snapshot at a position, and the name of its file; in any thread."""
+        self.get(name)
+        snapshot = self.snapshots.at(name, position)
         if snapshot is None:
             raise RefusedError(f"{name!r} has no snapshot at position {position}", status=404)
         try:
             model = self.snapshots.load(name, snapshot)
-        except ModelFileError as error:
+        except (ModelFileError, FileNotFoundError) as error:
             raise RefusedError(str(error), status=409) from None
-        self._replace(served, model, "rollback", snapshot.file)
+        self.warm_up(name, model)
+        return model, snapshot.file
+
+    def roll_back(self, name: str, model: Any, file: str) -> None:
+        """Continue a model from one of its snapshots; RefusedError if the snapshot was removed meanwhile."""
+        served = self.get(name)
+        if all(one.file != file for one in self.snapshots.list(name)):
+            raise RefusedError(f"{name!r} has no snapshot {file} any more", status=404)
+        self._replace(served, model, "rollback", file)
 
     def promote(self, name: str, shadow: str | None = None) -> str:
         """Let a live model continue as its shadow, which is removed; return the shadow's name."""
@@ -160,7 +202,11 @@ class Registry:
             there = ", ".join(one.name for one in self.writer.shadows_of(name)) or "none"
             raise RefusedError(f"name the shadow of {name!r} to promote; there are {there}", status=409)
         self._replace(served, shadows[0].model.copy(), "promote", shadows[0].name)
-        self.remove(shadows[0].name)
+        try:
+            self.remove(shadows[0].name)
+        except (OSError, sqlite3.Error) as error:  # the live model is the shadow's already
+            self.writer.undo()
+            self.say(f"the shadow {shadows[0].name} was promoted, but not removed: {error}")
         return shadows[0].name
 
     def set_rules(self, name: str, rules: LabelRules) -> None:
@@ -206,6 +252,8 @@ class Registry:
                     (name, served.shadow_of, encode(served.rules), served.source, journal.clock.now()),
                 )
             journal.commit()
+        except JournalGoneError:
+            raise  # the path may be that of another journal's snapshot
         except BaseException:
             journal.rollback()
             os.unlink(self.snapshots.path(name, info))

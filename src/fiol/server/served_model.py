@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import re
 import time
@@ -17,7 +16,7 @@ from fiol.features.column_values import BadValueError
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.server.labels import RefusedError
 from fiol.server.messages import Features, LabelRules, LearnRecord, RowPrediction
-from fiol.server.model_metrics import ProgressiveMetrics, adwin
+from fiol.server.model_metrics import ProgressiveMetrics
 from fiol.training.metrics import finite_or_none
 from fiol.training.task_inference import Label, UnclearTargetError
 
@@ -130,18 +129,6 @@ class ServedModel:
         if self.reader.position == self.position:
             return math.inf
         return self.refreshed + max(LAG_SECONDS, LAG_FACTOR * self.snapshot_seconds) - time.perf_counter()
-
-    def warm_up(self) -> None:
-        """Compile, or load, what predicting and learning need, with a copy of the model and rows without values."""
-        adwin()  # importing River takes a second
-        labels: list[Any] = self.model.labels or [0.0]
-        with contextlib.suppress(*ROW_ERRORS):  # a model may refuse such rows
-            copy = ServedModel(self.name, self.model.copy(), self.rules)
-            copy.learn(copy.encode([{}, {}], [labels[0], labels[-1]]), LearnRecord([], []), 0)
-            copy.refresh()
-            copy.reader.predict([{}])
-            copy.reader.predict([{}, {}])
-            _ = copy.reader.snapshot.weights
 
     # --- learning -----------------------------------------------------------------------------
 

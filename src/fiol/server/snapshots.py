@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 from collections.abc import Callable
 from typing import Any
 
+from fiol.persistence.atomic_file import make_directory
 from fiol.persistence.model_file import ModelFileError
 from fiol.server.messages import SnapshotInfo
 from fiol.workflow.model import open_model
@@ -18,10 +20,17 @@ FILE_PATTERN = re.compile(r"^(\d{12,})-(\d+)\.fiol$")
 
 
 class SnapshotStore:
-    """The snapshots of all models in the folder of a journal."""
+    """The snapshots of all models in the folder of a journal.
 
-    def __init__(self, folder: str, keep: int = 5) -> None:
-        self.folder, self.keep = os.path.join(folder, FOLDER), keep
+    Parameters
+    ----------
+    folder : of the journal.
+    keep : snapshots of a model that `prune` leaves.
+    check : raises an error if the folder is no longer that of the journal; called before anything is written.
+    """
+
+    def __init__(self, folder: str, keep: int = 5, check: Callable[[], None] = lambda: None) -> None:
+        self.folder, self.keep, self.check = os.path.join(folder, FOLDER), keep, check
 
     def list(self, name: str) -> list[SnapshotInfo]:
         """Return the snapshots of a model, the newest first."""
@@ -40,8 +49,9 @@ class SnapshotStore:
 
     def save(self, name: str, model: Any) -> SnapshotInfo:
         """Write a model of `ServedModel.file_copy`; the file is complete and durable, or not there."""
+        self.check()
         folder, position = os.path.join(self.folder, name), model.meta["serving"]["position"]
-        os.makedirs(folder, exist_ok=True)
+        make_directory(folder)
         file = f"{position:012d}-{model.rounds}.fiol"
         path = os.path.join(folder, file)
         model.save(path)
@@ -86,7 +96,8 @@ class SnapshotStore:
     def prune(self, name: str) -> None:
         """Remove all but the newest snapshots."""
         for snapshot in self.list(name)[self.keep :]:
-            os.unlink(self.path(name, snapshot))
+            with contextlib.suppress(OSError):  # tried again after the next snapshot
+                os.unlink(self.path(name, snapshot))
 
     def oldest(self, name: str) -> int:
         """Return the position of the oldest snapshot that is kept; 0 without one."""

@@ -115,7 +115,7 @@ class StatusPage:
         reader, snapshots = served.reader, self.registry.snapshots.list(served.name)
         newest = snapshots[0] if snapshots else None
         changes = self.changes.get(served.name)
-        metrics = served.status
+        metrics, join = served.status, self.registry.writer.join_labels
         return {
             "name": served.name,
             "shadow_of": served.shadow_of,
@@ -134,6 +134,8 @@ class StatusPage:
             "moved": changes.moved if changes and details else [],
             "moved_seconds": changes.seconds if changes else None,
             "rules": served.rules,
+            "pending": join.pending_of[served.name],
+            "early": join.early_of[served.name],
             "snapshots": snapshots if details else [],
             "replay_length": served.position - (newest.position if newest else 0),
             "last_snapshot": newest.time if newest else None,

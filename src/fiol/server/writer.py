@@ -237,15 +237,17 @@ class Writer(threading.Thread):
         except (TypeError, ValueError, KeyError, OverflowError) as error:
             if self.position != position:
                 raise  # it is in the journal
-            self._undo()
+            self.undo()
             command.error = error if isinstance(error, RefusedError) else RefusedError(str(error))
         except (OSError, sqlite3.Error) as error:
-            self._undo()
+            if self.position != position:
+                raise
+            self.undo()
             reason = getattr(error, "strerror", None) or str(error)
             self.say(f"the change of a model was not written: {error}")
             command.error = RefusedError(f"the change was not written: {reason}", status=507, retry=10.0)
 
-    def _undo(self) -> None:
+    def undo(self) -> None:
         """Roll the open transaction back, if there is one."""
         self.journal.rollback()
         self.join_labels.recount()
@@ -307,18 +309,19 @@ class Writer(threading.Thread):
                 if command.error is None:
                     journal.connection.execute("SAVEPOINT request")
                     before = self.position, len(entries), len(self._counts)
+                    counts = self.join_labels.counts()
                     try:
                         self._decide(command, entries)
                     except RefusedError as error:
                         journal.connection.execute("ROLLBACK TO request")
-                        self.join_labels.recount()
+                        self.join_labels.restore(counts)
                         self.position = before[0]
                         del entries[before[1] :], self._counts[before[2] :]
                         command.error = error
                     journal.connection.execute("RELEASE request")
             journal.commit()
         except (sqlite3.Error, OSError) as error:
-            self._undo()
+            self.undo()
             self.position, self.failed = position, str(error)
             self.say(f"the journal was not written: {error}")
             for command in group:
@@ -421,11 +424,19 @@ class Writer(threading.Thread):
                     continue
                 refuse_record(self.journal, served.name, entry.position, entry.record, refused[entry.position])
                 self.join_labels.recount()
-                if entry.command is not None:
-                    entry.command.error = RefusedError(refused[entry.position])
+                self._refuse_request(entry.command, RefusedError(refused[entry.position]))
             left = [(one.position, one.record) for one in run if one.position not in refused]
             for shadow in self.shadows_of(served.name) if left else ():
                 shadow.errors += len(learn_records(shadow, left))
+
+    def _refuse_request(self, command: Command | None, error: RefusedError) -> None:
+        """Refuse a request, and those of the group that repeat it by its idempotency key."""
+        if command is None:
+            return
+        for one in self.group or ():
+            repeats = one.key is not None and (one.key, one.digest) == (command.key, command.digest)
+            if one is command or repeats:
+                one.error = error
 
     def shadows_of(self, name: str) -> list[ServedModel]:
         """Return the models that learn beside a live model."""
@@ -455,45 +466,71 @@ class Writer(threading.Thread):
         if time.monotonic() < self.next_tick:
             return
         self.next_tick = time.monotonic() + DUTY_SECONDS
+        self._expire()
+        for served in self.models.values():
+            served.publish()
         try:
-            self._expire()
-            for served in self.models.values():
-                served.publish()
             for served in self.models.values():
                 position, when = self.saved.get(served.name, (0, 0.0))
                 if served.position > position and time.time() - when > self.options.snapshot_seconds:
                     self.start_snapshot(served)
             self._compact()
         except (sqlite3.Error, OSError) as error:
-            self._undo()
-            self.position = self.journal.last_position()
-            self.failed = str(error)
-            self.say(f"the journal was not written: {error}")
+            self._note_failure(error)
+
+    def _note_failure(self, error: Exception) -> None:
+        """Roll back what the journal could not write."""
+        self.undo()
+        self.position, self.failed = self.journal.last_position(), str(error)
+        self.say(f"the journal was not written: {error}")
 
     def _expire(self) -> None:
-        """Expire predictions without labels, and forget old answers."""
-        now, entries = self.journal.clock.now(), list[Entry]()
+        """Expire predictions without labels, and forget old answers.
+
+        An error after the transaction ends the server, as with requests: rows that are durable must be learned from.
+        """
+        try:
+            entries = self._write_expired()
+        except (sqlite3.Error, OSError) as error:
+            self._note_failure(error)
+            return
+        if entries:
+            self._apply(entries, {})
+
+    def _write_expired(self) -> list[Entry]:
+        now, entries, dropped = self.journal.clock.now(), list[Entry](), list[tuple[ServedModel, int]]()
         self.journal.begin()
         for served in self.models.values():
             record, count = self.join_labels.expire(served.name, served.rules, now)
             if record is not None:
                 self._append_learn(served, record, None, {"expired": count}, entries)
             elif count:
-                served.metrics.note_labels({"expired": count})
-        self.journal.connection.execute("DELETE FROM answers WHERE time < ?", (now - KEYS_KEPT,))
+                dropped.append((served, count))
+        connection, old = self.journal.connection, now - KEYS_KEPT
+        if self.failed is not None:  # tries to write, so that the server gets ready again without requests
+            connection.execute("INSERT OR REPLACE INTO answers VALUES ('', x'', x'', NULL, ?)", (old - 1.0,))
+        connection.execute("DELETE FROM answers WHERE time < ?", (old,))
         self.journal.commit()
-        if entries:
-            self._apply(entries, {})
+        self.failed = None
+        for served, count in dropped:
+            served.metrics.note_labels({"expired": count})
+        return entries
 
     def start_snapshot(self, served: ServedModel) -> None:
         """Save a copy of a model in the background."""
         self.saved[served.name] = served.position, time.time()
-        self.saver.submit(self._save, served.name, served.file_copy())
+        self.saver.submit(self._save_in_background, served.name, served.file_copy())
 
     def _save_snapshot(self, served: ServedModel) -> None:
         """Save a model now, if it has learned since its last snapshot."""
         if served.position > self.saved.get(served.name, (0, 0.0))[0] or not self.snapshots.list(served.name):
             self._save(served.name, served.file_copy())
+
+    def _save_in_background(self, name: str, model: Any) -> None:
+        try:
+            self._save(name, model)
+        except Exception as error:  # the writer finds out by itself, or takes the next one
+            self.say(f"the snapshot of {name} was not saved: {error}")
 
     def _save(self, name: str, model: Any) -> None:
         try:

@@ -376,9 +376,14 @@ def plain_labels(labels: Any) -> list[Any]:
 
 
 def write_evaluation_page(
-    path: Path, evaluation: Any, sources: Sequence[str], skipped: int = 0, command: str = ""
+    path: Path,
+    evaluation: Any,
+    sources: Sequence[str],
+    skipped: int = 0,
+    command: str = "",
+    first_cards: Sequence[Any] = (),
 ) -> None:
-    """Write a page about a model and what its predictions are worth."""
+    """Write a page about a model and what its predictions are worth; `first_cards` are shown before all others."""
     from fiol.reports.run_page import RunOnPage
     from fiol.training.metrics import Line
     from fiol.workflow.files import atomic_write
@@ -394,6 +399,7 @@ def write_evaluation_page(
         windows=evaluation.windows.all,
         history=[Line.from_json(line) for line in model.meta.get("history", [])],
         skipped=skipped,
+        first_cards=first_cards,
     )
     with atomic_write(os.fspath(path)) as file:
         file.write(page.html())

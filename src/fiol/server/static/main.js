@@ -96,7 +96,7 @@ function showTiles(shown) {
   const tiles = [
     [`${shown.loss} now`, format.mean(recent.loss), against],
     ["Rows learned", format.short(metrics.rows), `${format.rate(status.sample.model?.learned ?? 0)} in the last seconds`],
-    ["Labels pending", format.short(status.journal.pending), `half of the labels within ${format.duration(metrics.label_flow.delay_p50)}`],
+    ["Labels pending", format.short(shown.pending), `half of the labels within ${format.duration(metrics.label_flow.delay_p50)}`],
     ["Requests", format.rate(sample.requests ?? 0), `${format.rate(sample.errors ?? 0)} refused`],
     ["Predict p99", format.duration(sample.predict_p99), `p50 ${format.duration(sample.predict_p50)}`],
     ["Predictions lag", `${format.short(shown.lag_rounds)} rows`, `round ${format.count(shown.served_round)} is served`],

@@ -192,13 +192,12 @@ export class ModelPanels {
     showTexts(this.marks, marks.slice(-MARKS_LISTED).reverse().map((mark) => mark.text));
   }
 
-  #showFlow({ model, history, status }) {
+  #showFlow({ model, history }) {
     const { outcomes, delay_p50: p50, delay_p99: p99 } = model.metrics.label_flow;
-    const live = status.models.filter((one) => one.shadow_of === null);
     facts(this.flowFacts, [
       ["Predicted", format.count(outcomes.predicted ?? 0)],
       ["Labeled", format.count(outcomes.labeled ?? 0)],
-      [live.length > 1 ? "Pending, all models" : "Pending", format.count(status.journal.pending)],
+      ["Pending", format.count(model.pending)],
       ["Expired", format.count(outcomes.expired ?? 0)],
       ["Delay p50", format.duration(p50)],
       ["Delay p99", format.duration(p99)],
