@@ -2,7 +2,7 @@
 
 python examples/serve_tickets.py FOLDER [--seconds N] starts `fiol serve` with the model and the later tickets of
 `make demo` in FOLDER. Every ticket is predicted with an id; its label comes seconds later, some never. Open the printed
-address in a browser. It runs until Ctrl-C, or for so many seconds.
+address in a browser. It runs until Ctrl-C, or for the given number of seconds.
 """
 
 from __future__ import annotations

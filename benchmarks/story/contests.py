@@ -149,19 +149,19 @@ def judged(task: Task, entrant: Entrant) -> float:
         return math.inf
 
 
-def contest(rows: Rows, kind: Kind, seeds: int, told: Callable[[str], None]) -> dict[str, Any]:
+def contest(rows: Rows, kind: Kind, seeds: int, report: Callable[[str], None]) -> dict[str, Any]:
     """Return the losses of all entrants on one set; of shuffled rows ours, and scikit-learn's least of all rates."""
     task = Task(rows, kind)
     ours = Entrant("fiol", "default", True, fiol_scores)
     single = Entrant("fiol", "one learner", False, partial(fiol_scores, update=fiol.FIOL))
     losses: dict[str, dict[str, float]] = {}
     for entrant in (ours, single, *scikit_learn(task), *vowpal_wabbit(task), *river(task)):
-        told(f"{rows.name}: {entrant.library} {entrant.setting}")
+        report(f"{rows.name}: {entrant.library} {entrant.setting}")
         losses.setdefault(entrant.library, {})[entrant.setting] = judged(task, entrant)
     rates = [entrant for entrant in scikit_learn(task) if entrant.setting.startswith("rate")]
     shuffled = []
     for seed in range(seeds):
-        told(f"{rows.name}: shuffle {seed + 1} of {seeds}")
+        report(f"{rows.name}: shuffle {seed + 1} of {seeds}")
         other = Task(rows.take(np.random.default_rng(seed).permutation(rows.size)), kind)
         shuffled.append([judged(other, ours), min(judged(other, entrant) for entrant in rates)])
     return {

@@ -87,13 +87,13 @@ def reading_options(command: Any) -> Any:
     return on_error(reader(command))
 
 
-def take_reader_options(texts: tuple[str, ...]) -> dict[str, Any]:
+def take_reader_options(options: tuple[str, ...]) -> dict[str, Any]:
     """Return the options of a format by name.
 
     >>> take_reader_options(("zero_based=true", "quote=none"))
     {'zero_based': True, 'quote': 'none'}
     """
-    return dict(map(named_value, texts))
+    return dict(map(named_value, options))
 
 
 def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
