@@ -73,6 +73,14 @@ def test_server_stops_gracefully_and_continues(tmp_path):
         assert process.returncode == 0
 
 
+def test_missing_model_file_makes_no_journal(tmp_path):
+    words = [sys.executable, "-m", "fiol", "serve", "nothing.fiol", "--journal", str(tmp_path / "journal")]
+    done = subprocess.run(words, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert "nothing.fiol: No such file or directory" in done.stderr
+    assert not (tmp_path / "journal").exists()
+
+
 def test_kills_lose_nothing(tmp_path):
     script = Path(__file__).parents[1] / "campaigns" / "server_kills.py"
     words = [sys.executable, str(script), "--runs", "20", "--seed", "5"]

@@ -116,6 +116,9 @@ def serve(models: tuple[str, ...], **options: Any) -> None:
     try:
         listen = listen_options(o)
         listen.check()
+        if not os.path.exists(o["journal"]):  # a mistyped name makes no folder
+            for given in models:
+                os.stat(given.partition("=")[2] or given)
         with contextlib.closing(Registry(o["journal"], writing, o["keep_snapshots"], say)) as registry:
             if registry.replayed:
                 say(f"learned {registry.replayed:,} rows of the journal since the last snapshots")
