@@ -11,6 +11,7 @@ from tests.oracles.table_basis import expanded
 
 import fiol
 from fiol.components.table_basis import TableBasis
+from fiol.engine.single_row.fast_path import NO_FAST_PATH
 from fiol.learner.effects import effects_of
 
 ROWS = 600
@@ -100,6 +101,41 @@ def test_chunks_and_single_rows_give_the_same_bits():
     assert np.array_equal(whole.weights, chunks.weights)
     assert np.array_equal(whole.weights, single.weights)
     assert whole.score_one(np.flatnonzero(X[3]), X[3][X[3] != 0.0]) == whole.scores(X[3:4])[0]
+
+
+def event_rows(n=900, seed=0):
+    """Return dicts with numbers, text, absent keys and columns that move, some far out; and targets."""
+    draw, rows = np.random.default_rng(seed), []
+    for k in range(n):
+        row = {"a": float(draw.normal()) + k / 200.0, "b": int(draw.integers(0, 4)), "c": str(draw.choice(list("xyz")))}
+        if draw.random() < 0.2:
+            del row[str(draw.choice(["a", "b", "c"]))]
+        if k > 300 and draw.random() < 0.05:
+            row |= {"c": f"new{k % 7}", f"late{k % 3}": 1.5}
+        if draw.random() < 0.02:
+            row["a"] = 1e4
+        rows.append(row)
+    return rows, [float(row.get("a", 0.0) * (row.get("b", 0) == 2) + draw.normal()) for row in rows]
+
+
+@pytest.mark.parametrize("options", [{}, {"features": "additive"}, {"loss": fiol.Logistic()}], ids=str)
+def test_single_rows_have_the_bits_of_chunks(options):
+    rows, y = event_rows()
+    y = [float(np.sign(t) or 1.0) for t in y] if "loss" in options else y
+    fast, slow = new(**options), new(**options)
+    slow.engine.__class__ = type("Careful", (type(slow.engine),), {"prepare_fast_path": lambda *_, **__: NO_FAST_PATH})
+    used = 0
+    for k, (row, target) in enumerate(zip(rows, y, strict=True)):
+        if k in (250, 700):
+            fast = fast.copy()
+        assert fast.score_named(row) == slow.score_named(row)
+        assert fast.predict_named(row) == slow.predict_named(row)
+        assert fast.learn_named(row, target) == slow.learn_named(row, target)
+        used += fast.engine.fast_path is not NO_FAST_PATH
+    assert used > 0.8 * len(rows)
+    assert fast.names == slow.names
+    arrays = slow.core.arrays()
+    assert all(np.array_equal(array, arrays[name]) for name, array in fast.core.arrays().items())
 
 
 @pytest.mark.parametrize("cut", [100, 200, 450])

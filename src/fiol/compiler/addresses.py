@@ -55,6 +55,17 @@ def load_values(typing_context: Any, block: Any) -> Any:
 
 
 @intrinsic
+def load_values_like(typing_context: Any, values: Any, address: Any) -> Any:
+    """Return the value in another block, at an address; `values` are those of a block of the same type."""
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = context.get_value_type(signature.return_type)
+        return builder.load(builder.inttoptr(arguments[1], kind.as_pointer()))
+
+    return values(values, types.int64), codegen
+
+
+@intrinsic
 def _stored(typing_context: Any, address: Any, size: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = context.get_value_type(value)

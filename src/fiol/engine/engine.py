@@ -408,8 +408,9 @@ class Engine(ABC):
                 entries = len(row.values)
                 self.make_room_in_window(entries)
                 grown = self.make_place(row.features, entries + path.pack.centered)
-                if self.fast_path is not path:
-                    z = self.prepare_fast_path(learning=True).learn_row(row, limit, y, sample_weight)
+                path, before_growth = self.prepare_fast_path(learning=True), path
+                if path is not before_growth:
+                    z = path.learn_row(row, limit, y, sample_weight)
         finally:
             if self.rounds == rounds and grown:
                 self.undo_growth(before)

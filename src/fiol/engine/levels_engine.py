@@ -20,7 +20,8 @@ from fiol.engine.ensemble.engine import EnsembleEngine, Member
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.interrupts import paced
-from fiol.engine.single_row.fast_path import NO_FAST_PATH
+from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
+from fiol.engine.single_row.level_path import compile_levels_path
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis, next_check
 from fiol.features.basis_extension import FRESH, Extension, SlotKnots, extended_basis, new_numbers, with_knots
@@ -176,10 +177,9 @@ class LevelsEngine(Engine):
 
     def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows before the basis is found, and find it after the last of them."""
-        rows = joined_rows(self.storage.first_rows, chunk)
         scores = self.learn_levels([chunk], y, sample_weights)
-        self.replace(first_rows=rows)
-        if rows.rows >= self.options.rows:
+        self.keep_rows(chunk)
+        if self.storage.first_rows.rows >= self.options.rows:
             self.find_basis()
         return scores
 
@@ -202,7 +202,7 @@ class LevelsEngine(Engine):
         self.add_codes(chunk)
         scores = self.learn_levels(self.expanded(chunk, reuse=True), y, sample_weights)
         if self.rounds > self.basis.check[0] - self.options.rows:
-            self.replace(first_rows=joined_rows(self.storage.first_rows, chunk))
+            self.keep_rows(chunk)
         return scores
 
     def add_codes(self, chunk: Chunk) -> None:
@@ -273,7 +273,25 @@ class LevelsEngine(Engine):
         """Change nothing: levels center their own features, of which the rows tell no sizes."""
 
     def event_kernels(self) -> None:
-        return None
+        return None  # see `prepare_fast_path`
+
+    def prepare_fast_path(self, learning: bool) -> FastPath:
+        path: Any = self.fast_path
+        if (path.learn if learning else path.score) is not None and path.is_current:
+            return path  # type: ignore[no-any-return]
+        if not self.compiled or self.trailing or (learning and self.observer is not None):
+            return NO_FAST_PATH
+        self.fast_path = prepared = compile_levels_path(self, learning)
+        return prepared
+
+    def make_room_in_window(self, entries: int) -> None:
+        for level in self.levels:
+            level.make_room_in_window(entries)
+
+    def keep_rows(self, rows: Chunk) -> None:
+        """Add rows that have been learned from to those that knots will be found from."""
+        # The fast path does not point to them, so that it is still valid.
+        self.storage = self.storage._replace(first_rows=joined_rows(self.storage.first_rows, rows))
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         raise TypeError("a model with curves and pairs cannot start from given weights")

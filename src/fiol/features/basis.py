@@ -189,18 +189,33 @@ class Expander:
         self.slots = first, basis.counts, basis.few, basis.bins, curve, basis.numeric
         self.pairs = basis.left, basis.right, (known + basis.hats + np.cumsum(cells) - cells).astype(np.int32)
 
+    @property
+    def most_hats(self) -> int:
+        """The largest number of hats that a row has."""
+        return 2 * len(self.basis.member)
+
+    @property
+    def most_cells(self) -> int:
+        """The largest number of cells that a row has."""
+        return len(self.basis.left)
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """What `expand_rows` takes between the rows and the memory for them; with buffers that are new."""
+        slots = len(self.basis.member)
+        buffers = np.empty(slots), np.empty(slots, np.int32), int(self.basis.known[0])
+        return self.features, self.numbers, self.slots, self.basis.knots, self.pairs, buffers
+
     def expanded(self, chunk: Chunk, reuse: bool = False) -> tuple[Chunk, Chunk]:
         """Return the rows with hats, and with hats and cells; if `reuse`, in memory that the next call overwrites."""
         from fiol.features.basis_loops import expand_rows  # imported here: `import fiol` loads no compiler
 
-        slots, rows = len(self.basis.member), chunk.rows
-        entries = int(chunk.indptr[-1] - chunk.indptr[0]) + 2 * slots * rows
+        rows = chunk.rows
+        entries = int(chunk.indptr[-1] - chunk.indptr[0]) + self.most_hats * rows
         lower = self.memory(0, rows, entries, reuse)
-        more = len(self.basis.left) * rows
+        more = self.most_cells * rows
         upper = self.memory(1, rows, entries + more, reuse) if more else lower  # without cells both are the same
-        buffers = np.empty(slots), np.empty(slots, np.int32), int(self.basis.known[0])
-        parts = self.features, self.numbers, self.slots, self.basis.knots, self.pairs, buffers
-        n, m = expand_rows(tuple(chunk), *parts, tuple(lower), tuple(upper))
+        n, m = expand_rows(tuple(chunk), *self.parts, tuple(lower), tuple(upper))
         return (
             Chunk(lower.indptr[: rows + 1], lower.indices[:n], lower.data[:n]),
             Chunk(upper.indptr[: rows + 1], upper.indices[:m], upper.data[:m]),

@@ -169,8 +169,11 @@ class Trained(Model):
 
     def predict_named(self, features: Any) -> Any:
         """Return the label of one row given as a dict, or the number that is predicted."""
-        found = self.predict([features])[0]
-        return found.item() if isinstance(found, np.generic) else found
+        labels = self.labels
+        if labels is None:
+            return super().predict_named(features)
+        scores = self.score_named(features)
+        return labels[scores > 0.0] if isinstance(scores, float) else labels[int(np.argmax(scores))]
 
     @property
     def has_probabilities(self) -> bool:

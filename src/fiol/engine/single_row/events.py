@@ -87,7 +87,12 @@ def centered_row(row, n, entries, means):
         return feature, x
     longest = n + means.features.shape[0]
     room = room_behind(row, n) + 8 * (longest + 1)
-    new_x, new_feature = floats_at(room, longest), ints_at(room + 8 * longest, longest)
+    return subtract_means(feature, x, means, ints_at(room + 8 * longest, longest), floats_at(room, longest))
+
+
+@inlined
+def subtract_means(feature, x, means, new_feature, new_x):
+    """Return the features and values of a row with the means subtracted, in this memory."""
     part, least = 1.0 / means.count[0], means.least
     left = centre_row(feature, x, means.features, means.sums, means.widths, part, False, least, new_feature, new_x)
     return new_feature[:left], new_x[:left]
@@ -121,9 +126,9 @@ def add_to_first_rows(feature, x, means):
 
 
 @inlined
-def add_to_means(row, n, entries, means):
+def add_to_means(feature, x, means):
     """Add a row, as it came, to the means."""
-    feature, x, k = ints_at(row + 8 * n, entries), floats_at(row, entries), 0
+    entries, k = x.shape[0], 0
     if means.count[0] < WINDOW:
         add_to_first_rows(feature, x, means)
     elif means.features.shape[0] == 0:
@@ -172,7 +177,7 @@ def learn_event(block, row, n, limit, y, weight):
         values.plan, values.intercept_plan, feature, x, y, weight, state, own, clock, buffers, own_buffers, 0.0
     )
     clock_into(values.ticks, clock)
-    add_to_means(row, n, entries, values.means)
+    add_to_means(ints_at(row + 8 * n, entries), floats_at(row, entries), values.means)
     return z
 
 
@@ -228,5 +233,5 @@ def learn_lane_event(block, row, n, limit, y, weight):
     z = ensemble_round(
         stack, loss, like, quad, digits, members, feature, x, y, weight, None, 0, memory, known, values.buffers
     )
-    add_to_means(row, n, entries, values.means)
+    add_to_means(ints_at(row + 8 * n, entries), floats_at(row, entries), values.means)
     return z
