@@ -72,10 +72,47 @@ def test_control_characters_of_names_and_labels_are_shown_as_escapes(tmp_path):
     path, model = tmp_path / "rows.csv", tmp_path / "model.fiol"
     lines = [f"{k % 5},{('no', 'y-')[k % 5 > 1]}" for k in range(30)]
     path.write_text("\n".join(["a\x1b[31m,y", *lines, ""]).replace("-", "\x1b]0"))
-    told = invoke("train", path, "--target", "y", *SINGLE, "-o", model).output
-    told += invoke("inspect", model).output + invoke("evaluate", model, path).output
-    assert "\x1b" not in told
-    assert "a\\x1b[31m" in told
+    shown = invoke("train", path, "--target", "y", *SINGLE, "-o", model).output
+    shown += invoke("inspect", model).output + invoke("evaluate", model, path).output
+    assert "\x1b" not in shown
+    assert "a\\x1b[31m" in shown
+
+
+def test_control_characters_of_file_names_are_shown_as_escapes(rows, tmp_path):
+    model, page = tmp_path / "m\x1b[31m.fiol", tmp_path / "p\x1b[31m.html"
+    train = ["train", rows, "--target", "y", *SINGLE, "-o", model]
+    shown = invoke(*train, "--report", page).output
+    shown += invoke(*train, code=2).output  # the file exists
+    shown += invoke("export", model, "-o", tmp_path / "e\x1b[31m.json").output
+    shown += invoke("import", tmp_path / "e\x1b[31m.json", "-o", tmp_path / "i\x1b[31m.fiol").output
+    shown += invoke("convert", rows, "--target", "b", "-o", tmp_path / "c\x1b[31m.svm").output
+    shown += invoke("vw", "--dry-run", "--", "-d", "d\x1b[31m.vw", "-f", "f\x1b[31m.fiol").output
+    assert "\x1b" not in shown
+    assert shown.count("\\x1b[31m") >= 7
+
+
+def test_examples_of_columns_are_on_one_line(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,y\n" + '"one\n\ttwo",no\nthree,yes\n' * 3)
+    shown = invoke("train", path, "--target", "y", "--dry-run").output
+    assert "  a       category     0.0%         2  one two, three\n" in shown
+
+
+def test_file_without_a_header_is_named_as_such(rows, tmp_path):
+    model, bare = tmp_path / "model.fiol", tmp_path / "bare.csv"
+    bare.write_text(rows.read_text().partition("\n")[2])
+    assert "csv: 2 columns, without a header" in invoke("train", bare, "--target", "c3", "--dry-run").output
+    invoke("train", rows, "--target", "y", *SINGLE, "-o", model)
+    assert "the first line is read as the header" in invoke("predict", model, bare, code=1).output
+
+
+def test_evaluate_names_a_loss_above_that_of_the_best_constant(rows, tmp_path):
+    model, other = tmp_path / "model.fiol", tmp_path / "other.csv"
+    invoke("train", rows, "--target", "y", *SINGLE, "-o", model)
+    assert "best constant." not in invoke("evaluate", model, rows).output
+    head, _, body = rows.read_text().partition("\n")
+    other.write_text(head + "\n" + body.replace("yes", "YES").replace("no", "yes").replace("YES", "no"))
+    assert "The loss is above that of the best constant." in invoke("evaluate", model, other).output
 
 
 def test_hashed_svmlight_features_may_have_large_numbers(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -119,14 +120,13 @@ def test_columns_with_signs_in_their_names_are_fine_where_nothing_collides():
 # --- types ------------------------------------------------------------------------------------
 
 
-def test_decimal_columns_are_numbers_with_and_without_text_beside_them():
-    plain = pd.DataFrame({"a": [1.5, 2.25, -3.0], "b": [1.0, 0.0, 2.0]})
-    exact = plain.astype({"a": object})
-    exact["a"] = [decimal.Decimal(str(value)) for value in plain["a"]]
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("beside", [{}, {"c": ["u", "v", "u"]}], ids=["alone", "beside text"])
+def test_decimal_columns_are_numbers(make, beside):
+    plain = {"a": [1.5, 2.25, -3.0], "b": [1.0, 0.0, 2.0], **beside}
+    exact = {**plain, "a": [decimal.Decimal(str(value)) for value in plain["a"]]}
     y = [1, -1, 1]
-    assert (fiol.Learner().learn(exact, y) == fiol.Learner().learn(plain, y)).all()
-    beside = [frame.assign(c=["u", "v", "u"]) for frame in (plain, exact)]
-    assert (fiol.Learner().learn(beside[1], y) == fiol.Learner().learn(beside[0], y)).all()
+    assert (fiol.Learner().learn(make(exact), y) == fiol.Learner().learn(make(plain), y)).all()
 
 
 def test_list_of_structs_is_refused_with_its_place(tmp_path):

@@ -21,7 +21,7 @@ from fiol.features.arrow_arrays import null_mask, numbers_of_arrow
 from fiol.features.column_values import BadValueError
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import Column, TableEncoding
+from fiol.features.table_encoding import KINDS, Column, TableEncoding
 from fiol.features.vocabulary import Vocabulary
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -258,6 +258,15 @@ def test_encoding_errors_name_row_and_column(encoding, table, message, library):
 def test_invalid_encodings_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [*(Column("c", kind) for kind in KINDS), Column("c", "words", ngrams=3), Column("c", "date", format="%d.%m.%Y")],
+    ids=lambda column: column.spec,
+)
+def test_column_is_made_of_its_spec(column):
+    assert TableEncoding.from_spec({"c": column.spec}).columns == (column,)
 
 
 def test_bad_value_error_names_its_place():

@@ -92,6 +92,8 @@ def test_options_of_train_are_those_of_the_command(table):
     )
     assert model.update == fiol.COMID(fiol.Hinge(), fiol.L1(0.01))
     assert model.columns == ("size",)
+    by_words = fiol.train(path, "sold", algorithm="FIOL", columns={"city": "words:2"})
+    assert by_words.table_encoding.columns[1].spec == "words:2"
     with pytest.raises(TypeError, match="predict or scores"):
         model.predict_proba(path)
     with pytest.raises(OptionError, match="--alpha has no effect without --penalty"):

@@ -130,7 +130,7 @@ def test_examples_of_columns_are_cells_of_the_file(tmp_path):
 
 def test_quotes_of_tables_with_tabs_are_switched_off(tmp_path):
     (tmp_path / "a.tsv").write_text("label\ttext\n" + 'no\t"hello there\nyes\tgood bye" you\n' * 3)
-    with pytest.warns(UserWarning, match="3 of the first rows have line breaks within quotes.*quote=none"):
+    with pytest.warns(UserWarning, match="line breaks within quotes in 3 of the first rows.*quote=none"):
         assert sum(batch.rows for batch in fiol.read(tmp_path / "a.tsv", "label")) == 3
     assert sum(batch.rows for batch in fiol.read(tmp_path / "a.tsv", "label", reader={"quote": "none"})) == 6
     with pytest.raises(ValueError, match="option quote of csv must be one plain character or none, got 'nix'"):

@@ -12,6 +12,7 @@ from fiol.cli.data_options import data_options, print_skipped, take_data_options
 from fiol.cli.errors import handle_errors, print_page, refuse_existing
 from fiol.cli.learning_options import learning_options
 from fiol.cli.sections import OptionSections, option_in, typed_command
+from fiol.cli.terminal import echo
 
 comparing = option_in("Comparing")
 #: Two pairs: an algorithm that linearizes the loss, and the same with exact steps.
@@ -86,9 +87,9 @@ def compare(
         results = {"rows": comparison.rows, "constant": comparison.constant_loss(), "why": job.task.why, "runs": runs}
         click.echo(json.dumps(results, indent=2))
     else:
-        click.echo(comparison_title(found))
+        echo(comparison_title(found))
         for line in columns([HEAD, *comparison_rows(found)]):
-            click.echo(line)
+            echo(line)
     print_page(report)
 
 

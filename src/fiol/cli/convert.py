@@ -10,6 +10,7 @@ import click
 from fiol.cli.data_options import data_options, print_skipped, take_data_options
 from fiol.cli.errors import handle_errors, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
+from fiol.cli.terminal import echo
 
 result_option = option_in("Result")
 
@@ -79,4 +80,4 @@ def convert_data(
             file.writelines(f"{json.dumps(name, ensure_ascii=False)}\n" for name in known or [])
     print_skipped(work)
     facts = {"file": output, "from": reading.format, "to": form, "rows": work.rows, "skipped": work.skipped}
-    click.echo(json.dumps(facts) if as_json else f"{output}: {work.rows:,} rows, {reading.format} to {form}")
+    echo(json.dumps(facts) if as_json else f"{output}: {work.rows:,} rows, {reading.format} to {form}")

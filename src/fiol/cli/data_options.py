@@ -137,23 +137,18 @@ def named_value(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def column_kinds(text: str) -> list[tuple[str, Any]]:
+def column_kinds(text: str) -> list[tuple[str, str]]:
     """Return columns and their kind, as `TableEncoding.from_spec` takes them.
 
-    >>> column_kinds("zip=category"), column_kinds("review=words:2"), column_kinds("id,name=skip")
-    ([('zip', 'category')], [('review', {'kind': 'words', 'ngrams': 2})], [('id', 'skip'), ('name', 'skip')])
-    >>> column_kinds("day=date:%m/%d/%Y")
-    [('day', {'kind': 'date', 'format': '%m/%d/%Y'})]
+    >>> column_kinds("zip=category"), column_kinds("id,name=skip")
+    ([('zip', 'category')], [('id', 'skip'), ('name', 'skip')])
     """
     names, equals, kind = text.rpartition("=")
-    kind, colon, more = kind.partition(":")
-    is_date = kind == "date" and more != ""
-    if not equals or not all(names.split(",")) or (colon and not is_date and not more.isdigit()):
+    if not equals or not all(names.split(",")):
         raise click.UsageError(
             f"--column takes NAME=KIND, such as zip=category, id,name=skip or day=date:%m/%d/%Y, got {text!r}"
         )
-    found = kind if not colon else {"kind": kind, "format": more} if is_date else {"kind": kind, "ngrams": int(more)}
-    return [(name, found) for name in names.split(",")]
+    return [(name, kind) for name in names.split(",")]
 
 
 def print_skipped(reader: Any, missing: int = 0) -> None:

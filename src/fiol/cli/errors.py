@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from fiol.cli.terminal import printable
+from fiol.cli.terminal import echo, printable
 
 #: Set to anything, errors come with their tracebacks.
 TRACEBACKS = "FIOL_TRACEBACK"
@@ -37,7 +37,7 @@ def handle_errors(command: Callable[..., Any]) -> Callable[..., Any]:
                 return command(*args, signals=signals, **options)
         except Stopped as stopped:
             for note in stopped.notes:
-                click.echo(note, err=True)
+                echo(note, err=True)
             exit_now(128 + stopped.number)
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
@@ -53,7 +53,7 @@ def handle_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     """Print a warning as one line on standard error."""
-    click.echo(printable(f"Warning: {' '.join(str(message).split())}"), err=True)
+    echo(f"Warning: {' '.join(str(message).split())}", err=True)
 
 
 def exit_now(code: int) -> NoReturn:
@@ -83,9 +83,9 @@ def error_line(error: BaseException) -> str:
 def refuse_existing(path: str, force: bool) -> None:
     """UsageError if something is at `path` that must not be replaced, or if nothing can be written there."""
     if os.path.isdir(path):
-        raise click.UsageError(f"{path} is a folder")
+        raise click.UsageError(f"{printable(path)} is a folder")
     if os.path.exists(path) and not force:
-        raise click.UsageError(f"{path} exists: --force replaces it")
+        raise click.UsageError(f"{printable(path)} exists: --force replaces it")
     check_folder(path)
 
 
@@ -95,18 +95,19 @@ def check_folder(path: str) -> None:
         return
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
-        raise click.UsageError(f"the folder of {path} is not there")
+        raise click.UsageError(f"the folder of {printable(path)} is not there")
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise click.UsageError(f"no file can be written to the folder of {path}: {error.strerror}") from error
+        reason = f"no file can be written to the folder of {printable(path)}: {error.strerror}"
+        raise click.UsageError(reason) from error
 
 
 def print_page(path: str | None) -> None:
     """Print on standard error which page was written, if one was."""
     if path is not None:
-        click.echo(f"The page is {path}: open it in a browser.", err=True)
+        echo(f"The page is {path}: open it in a browser.", err=True)
 
 
 def json_text(found: Any) -> str:

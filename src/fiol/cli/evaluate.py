@@ -28,6 +28,11 @@ TITLES = {
     "mae": "MAE",
     "r2": "R²",
 }
+#: Advice for predictions that no model would improve.
+WORSE_THAN_CONSTANT = (
+    "The loss is above that of the best constant. Are these rows like those of the training data? A model of one pass "
+    "over rows in order of time fits the last of them; fiol train --passes 2 --shuffle 100000 fits all."
+)
 #: Confusions of more classes are left to --json.
 MOST_SHOWN = 12
 
@@ -94,6 +99,8 @@ def evaluate(
     else:
         for line in report_lines(found):
             echo(line)
+    if found["constant_loss"] is not None and found["loss"] > found["constant_loss"]:
+        echo(WORSE_THAN_CONSTANT, err=True)
     print_page(report)
 
 

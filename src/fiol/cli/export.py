@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from fiol.cli.errors import handle_errors, refuse_existing
 from fiol.cli.sections import OptionSections, option_in
+from fiol.cli.terminal import echo
 from fiol.exports.formats import EXPORT_FORMATS
 
 sql_option, json_option = option_in("SQL"), option_in("JSON")
@@ -108,4 +109,4 @@ def import_model(file: str, output: str, force: bool, as_json: bool, signals: An
     if as_json:
         click.echo(json.dumps(facts))
     else:
-        click.echo(f"{output}: {facts['nonzeros']:,} of {facts['features']:,} features have a weight")
+        echo(f"{output}: {facts['nonzeros']:,} of {facts['features']:,} features have a weight")

@@ -163,7 +163,7 @@ def reading_lines(reading: dict[str, Any] | None, columns: list[dict[str, Any]])
     lines = [f"Data: {known.format}{more}"]
     if columns:
         lines += column_lines(columns)
-    if known.coding is not None:
+    elif known.coding is not None:
         lines += [f"  {column.describe()}" for column in known.coding.columns if column.name not in named.values()]
-    lines += [f"  {' times '.join(pair)}" for pair in known.pairs]
+    lines += [f"  {' times '.join(name or '(unnamed)' for name in pair)}" for pair in known.pairs]
     return lines

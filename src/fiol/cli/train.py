@@ -245,7 +245,7 @@ def write_page(path: str, job: Any, collector: Any, progress: Any) -> str | None
 
     training = job.training
     if not collector.evaluation.rows:
-        click.echo(f"{path} is not written: no row was learned from this time", err=True)
+        echo(f"{path} is not written: no row was learned from this time", err=True)
         return None
     collector.evaluation.learner = training.learner  # that of the best pass, if the last one was not the best
     page = RunOnPage(
@@ -277,12 +277,12 @@ def stop(job: Any) -> list[str]:
 
 def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
     """Return what is inferred, or known from the model, before the first row."""
-    from fiol.training.column_summary import column_lines
+    from fiol.training.column_summary import column_lines, count_columns
 
     reading, model = job.reading, job.model
     if reading is not None:
-        used = sum(column["kind"] not in ("skip", "id") for column in columns)
-        yield f"{reading.format}: {used:,} column{'s' * (used != 1)}" if columns else reading.format
+        unnamed = ", without a header" if reading.options.get("header") is False else ""
+        yield f"{reading.format}: {count_columns(columns)}{unnamed}" if columns else reading.format
     if columns:
         yield from column_lines(columns)
         if reading is not None and reading.coding is not None and reading.coding.ids_message:

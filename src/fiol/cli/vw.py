@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from fiol.cli.terminal import echo
 from fiol.cli.vw_options import Translated, VwOptionError, translated_words
 
 #: A namespace in a line, with a factor or not; the unnamed one if there is a feature in it.
@@ -43,9 +44,9 @@ def vowpal_wabbit(words: tuple[str, ...], dry_run: bool) -> None:
         except VwOptionError as error:
             raise click.UsageError(str(error)) from error
         for note in done.notes:
-            click.echo(f"# {note}", err=True)
+            echo(f"# {note}", err=True)
         for command in done.commands:
-            click.echo(shlex.join(["fiol", *command]), err=not dry_run)
+            echo(shlex.join(["fiol", *command]), err=not dry_run)
         if not dry_run:
             run_commands(done)
 

@@ -98,7 +98,7 @@ def infer_format(name: str, texts: Sequence[str]) -> str | None:
         both = " or ".join(found)
         raise ValueError(
             f"column {name!r}: day and month cannot be told apart, {there[0]!r} may be {both}: give the format by "
-            f"--column {name}=date:{found[0]} (in Python {{{name!r}: {{'kind': 'date', 'format': {found[0]!r}}}}}), or "
+            f"--column {name}=date:{found[0]} (in Python {{{name!r}: {f'date:{found[0]}'!r}}}), or "
             f"--column {name}=category"
         )
     return found[0] if found else None

@@ -247,7 +247,7 @@ def as_numbers(values: Any, where: Callable[[int], str], what: str, advice: str)
     present, missing = known_values(values) if series is None else present_values(series)
     if series is not None and present.ndim != 1:  # polars gives a matrix for Struct and Array
         raise TypeError(f"{what} holds {type(series.dtype).__name__}: {advice}")
-    if series is None or getattr(values, "dtype", None) == np.dtype(object):
+    if series is None or getattr(values, "dtype", None) == np.dtype(object) or series.dtype == narwhals().Decimal:
         present = numbers_of_objects(present, where)
     if series is not None and present.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in present):
         present = present.astype(bool)  # older versions of narwhals give objects for pandas' boolean columns

@@ -328,11 +328,12 @@ class TableEncoding:
     ) -> TableEncoding:
         """Return an encoding with the kinds that are given; the first frame decides about all other columns.
 
-        `kinds` is a mapping from columns to kinds, or to fields of `Column`; for `missing` see the class.
+        `kinds` is a mapping from columns to kinds, as `--column` takes them, or to fields of `Column`; for `missing`
+        see the class.
 
-        >>> encoding = TableEncoding.from_spec({"zip": "category", "text": {"kind": "words", "ngrams": 2}})
+        >>> encoding = TableEncoding.from_spec({"zip": "category", "text": "words:2", "day": {"kind": "date"}})
         >>> [(column.name, column.spec) for column in encoding.columns]
-        [('zip', 'category'), ('text', 'words:2')]
+        [('zip', 'category'), ('text', 'words:2'), ('day', 'date')]
         """
         if isinstance(kinds, TableEncoding):
             return kinds
@@ -466,14 +467,30 @@ def check_fields(what: str, stored: Any, kind: Any) -> None:
 
 
 def column_from_spec(name: Any, kind: Any) -> Column:
-    """Return a column given by its kind, by a mapping of its fields, or as a `Column`."""
+    """Return a column given as `Column.spec` has it, by a mapping of its fields, or as a `Column`.
+
+    >>> column_from_spec("review", "words:2").ngrams, column_from_spec("day", "date:%m/%d/%Y").format
+    (2, '%m/%d/%Y')
+    >>> column_from_spec("zip", "category:2")
+    Traceback (most recent call last):
+    ValueError: column 'zip': only words:N and date:FORMAT have something after a colon, got 'category:2'
+    """
     if isinstance(kind, Column):
         return kind
     if isinstance(kind, Mapping):
         fields = {"name": name, **kind}
         check_fields(f"the table encoding of column {name!r}", fields, Column)
         return Column(**fields)
-    return Column(name, kind)
+    kind, colon, more = kind.partition(":") if isinstance(kind, str) else (kind, "", "")
+    if not colon:
+        return Column(name, kind)
+    if kind == "date" and more:
+        return Column(name, kind, format=more)
+    if kind == "words" and more.isdecimal():
+        return Column(name, kind, ngrams=int(more))
+    raise ValueError(
+        f"column {name!r}: only words:N and date:FORMAT have something after a colon, got {f'{kind}:{more}'!r}"
+    )
 
 
 def known_frame(frame: Any) -> Frame:

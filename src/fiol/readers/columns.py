@@ -258,7 +258,9 @@ def check_columns(reading: ReaderConfig, names: Sequence[str], file: str) -> Non
     try:
         match_columns([name for name in names if name not in skipped], needed)
     except ValueError as error:
-        raise SourceError(f"{file}: {error}") from None
+        is_other = reading.options.get("header") and set(needed).isdisjoint(names)
+        hint = " (the first line is read as the header, as in the training data)" if is_other else ""
+        raise SourceError(f"{file}: {error}{hint}") from None
 
 
 def flat_table(table: Any) -> Any:

@@ -167,7 +167,7 @@ def warn_of_line_breaks(records: CsvRecords, name: str) -> None:
     count = sum(b"\n" in text or b"\r" in text for text in texts)
     if count:
         advice = "if quotes are plain characters in this file, give --reader quote=none"
-        warnings.warn(f"{name}: {count:,} of the first rows have line breaks within quotes: {advice}", stacklevel=2)
+        warnings.warn(f"{name}: line breaks within quotes in {count:,} of the first rows: {advice}", stacklevel=2)
 
 
 def is_text(value: Any) -> bool:

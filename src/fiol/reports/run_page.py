@@ -20,7 +20,7 @@ from fiol.reports.effect_cards import effect_cards
 from fiol.reports.html import LONGEST_CELL, Card, bar_table, command_box, html_page, plain_table, shaded_table
 from fiol.reports.svg import Axis, DrawnCurve, axis_for, figure, histogram, short_number, shortened
 from fiol.summary import brief_member
-from fiol.training.column_summary import COLUMNS_PRINTED, column_rows, count_features
+from fiol.training.column_summary import COLUMNS_PRINTED, column_rows, count_columns, count_features
 from fiol.training.evaluation import Evaluation
 from fiol.training.metrics import Line, Speed, TargetTable, Window
 from fiol.training.task_inference import Task
@@ -127,8 +127,8 @@ def headline(task: Task, found: dict[str, Any], windows: Sequence[Window] = ()) 
     >>> task = Task(Logistic(), [0, 1], "")
     >>> headline(task, {"loss": 0.332, "constant_loss": 0.552})
     'Log loss 0.332, 40 % below the best constant'
-    >>> headline(task, {"loss": 0.7, "constant_loss": 0.69})
-    'Log loss 0.7, no better than the best constant (0.69): nothing was learned that helps'
+    >>> headline(task, {"loss": 0.69, "constant_loss": 0.69}), headline(task, {"loss": 1.4, "constant_loss": 0.69})
+    ('Log loss 0.69, that of the best constant', 'Log loss 1.4, above that of the best constant (0.69)')
     >>> headline(task, {"loss": 0.7, "constant_loss": 0.69}, [Window(9, 9.0, 9.0), *[Window(9, 9.0, 4.5)] * 3])
     'Log loss 0.5 in the last quarter of the rows, 28 % below the best constant; 0.7 over all rows'
     """
@@ -144,7 +144,9 @@ def headline(task: Task, found: dict[str, Any], windows: Sequence[Window] = ()) 
         below = f"{100.0 * (1.0 - late / constant):.0f} % below the best constant"
         last = f"{loss_name(task)} {three_digits(late)} in the last quarter of the rows"
         return f"{last}, {below}; {three_digits(loss)} over all rows"
-    return f"{text}, no better than the best constant ({three_digits(constant)}): nothing was learned that helps"
+    if share > -0.005:
+        return f"{text}, that of the best constant"
+    return f"{text}, above that of the best constant ({three_digits(constant)})"
 
 
 def loss_of_last_quarter(windows: Sequence[Window]) -> float | None:
@@ -414,11 +416,11 @@ def residual_card(residuals: TargetTable) -> Card | None:
 
 
 def column_importance_card(learner: Learner) -> Card | None:
-    """Return the card of the most important columns, if some column has several features."""
+    """Return the card of the most important columns, if there are several."""
     if learner.table_encoding is None or learner.names is None:
         return None
     top = list(learner.importances(FEATURES_SHOWN, by="column").items())
-    if not top:
+    if len(top) < 2:
         return None
     first = [shortened(name, LONGEST_CELL) for name, _ in top[:2]]
     title = f"Column {first[0]} matters most" + "".join(f", then {name}" for name in first[1:])
@@ -486,7 +488,7 @@ def column_card(learner: Learner) -> Card | None:
     summaries = count_features(learner.meta.get("training", {}).get("columns", []), learner.names)
     if summaries:
         head, *rows = column_rows(summaries[:COLUMNS_PRINTED])
-        title = f"{len(summaries)} columns became {learner.n_features:,} features"
+        title = f"{count_columns(summaries)} became {learner.n_features:,} features"
         more = f" The first {COLUMNS_PRINTED} are shown." if len(summaries) > COLUMNS_PRINTED else ""
         remark = f"Missing values and examples are those of the first rows.{more}"
         return Card(title, plain_table(head, rows, (0, 1, 4)), remark)

@@ -42,7 +42,8 @@ def summarize_columns(reading: Any, batches: Iterable[Any]) -> list[dict[str, An
 
 def new_summary(column: Any, examples: Iterable[str]) -> dict[str, Any]:
     """Return the summary of a column of which no row was seen."""
-    shown = [text if len(text) <= LONGEST_EXAMPLE else f"{text[:LONGEST_EXAMPLE]}..." for text in examples]
+    lines = [" ".join(text.split()) for text in examples]  # cells may have line breaks
+    shown = [text if len(text) <= LONGEST_EXAMPLE else f"{text[:LONGEST_EXAMPLE]}..." for text in lines]
     return {"name": column.name, "kind": column.spec, "examples": shown, "missing": None, "features": None}
 
 
@@ -59,15 +60,25 @@ def add_features(found: dict[str, dict[str, Any]], features: dict[str, set[str]]
 
 
 def count_features(summaries: Sequence[dict[str, Any]], names: Sequence[Any] | None) -> list[dict[str, Any]]:
-    """Return summaries with the number of features that a model has of each column."""
+    """Return summaries with the number of features that a model has of each column, but for those left out."""
     if names is None:
         return list(summaries)
-    counts = dict.fromkeys((summary["name"] for summary in summaries), 0)
+    counts = dict.fromkeys((summary["name"] for summary in summaries if summary["kind"] not in LEFT_OUT), 0)
     for name in names:
         column, _ = column_and_value(str(name), counts)
         if column is not None:
             counts[column] += 1
-    return [{**summary, "features": counts[summary["name"]]} for summary in summaries]
+    return [{**summary, "features": counts.get(summary["name"])} for summary in summaries]
+
+
+def count_columns(summaries: Sequence[dict[str, Any]]) -> str:
+    """Return in words how many columns are not left out.
+
+    >>> count_columns([{"kind": "number"}, {"kind": "skip"}])
+    '1 column'
+    """
+    used = sum(summary["kind"] not in LEFT_OUT for summary in summaries)
+    return f"{used:,} column{'s' * (used != 1)}"
 
 
 def column_rows(summaries: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:

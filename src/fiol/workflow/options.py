@@ -104,7 +104,7 @@ class TrainOptions:
             if field.name == "intercept":
                 found["no_intercept"] = not value
             elif field.name == "columns":
-                found["columns"] = [f"{name}={kind_text(kind)}" for name, kind in (value or {}).items()]
+                found["columns"] = [f"{name}={kind_text(name, kind)}" for name, kind in (value or {}).items()]
             elif field.name == "pairs":
                 found["pairs"] = [",".join(pair) for pair in value]
             elif field.name == "reader":
@@ -152,16 +152,15 @@ def option_text(name: str) -> str:
     return f"--{name.rstrip('_').replace('_', '-')}"
 
 
-def kind_text(kind: Any) -> str:
+def kind_text(name: str, kind: Any) -> str:
     """Return the kind of a column as `--column` takes it.
 
-    >>> kind_text("date"), kind_text({"kind": "words", "ngrams": 2}), kind_text({"kind": "date", "format": "%d.%m.%Y"})
-    ('date', 'words:2', 'date:%d.%m.%Y')
+    >>> kind_text("day", {"kind": "date", "format": "%d.%m.%Y"}), kind_text("review", "words:2")
+    ('date:%d.%m.%Y', 'words:2')
     """
-    if isinstance(kind, str):
-        return kind
-    more = kind.get("ngrams", kind.get("format"))
-    return kind["kind"] if more is None else f"{kind['kind']}:{more}"
+    from fiol.features.table_encoding import column_from_spec
+
+    return column_from_spec(name, kind).spec
 
 
 def json_or_text(value: Any) -> str:
