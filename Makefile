@@ -1,18 +1,19 @@
-# `make demo` and `make test` do all the set-up themselves, from a fresh clone.
+# Every target installs what it needs, from a fresh clone.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := build/oldest
 SPARK := build/spark
-# The first of these that runs: newer ones have no wheels of such old libraries.
+# The first of these that runs. Newer Pythons have no wheels of the oldest dependencies.
 OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.10.*/bin/python python3.11; do \
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
-DOORS := tests/integrations tests/models tests/features tests/persistence/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
-# As root; others ask their administrator.
+# Tests that use other libraries.
+OLDEST_TESTS ?= tests/integrations tests/models tests/features tests/persistence/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
+# Needs root.
 INSTALL_POSTGRES := { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
 INSTALL_CHROMIUM := { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; }
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Python keeps what it has compiled of files: the tests start dozens of processes.
+# Python may write bytecode: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres test-browser test-release check bench bench-serving bench-spark campaign docs clean
@@ -26,10 +27,10 @@ demo-serve: $(VENV)/.serve  ## a server that learns from tickets whose labels co
 	test -f build/demo/tickets.fiol || $(MAKE) demo
 	$(BIN)/python examples/serve_tickets.py build/demo $(if $(DEMO_SECONDS),--seconds $(DEMO_SECONDS))
 
-demo-steps: $(VENV)/.demo  ## every preset over all step sizes on badly scaled data: who survives
+demo-steps: $(VENV)/.demo  ## all presets with all step sizes on badly scaled data: which of them diverge
 	$(BIN)/python examples/who_survives.py
 
-demo-step: $(VENV)/.demo  ## solve one step by every solver, print it and draw the equation behind it
+demo-step: $(VENV)/.demo  ## one step by every solver, printed, and a figure of its equation
 	$(BIN)/python examples/one_step.py
 
 reproduce: $(VENV)/.reproduce  ## the paper's experiments: tables, figures and a page in reproduction/; OPTIONS=--quick takes minutes
@@ -38,21 +39,21 @@ reproduce: $(VENV)/.reproduce  ## the paper's experiments: tables, figures and a
 test: $(VENV)/.test  ## all tests, compiled code included
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-nojit: $(VENV)/.test  ## the same tests with everything in the interpreter
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+test-nojit: $(VENV)/.test  ## all tests in the interpreter, without numba; TESTS="tests/engine ..." runs a part
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
 
-test-oldest: $(OLDEST)/.ready  ## the doors to other libraries, with the oldest versions of all of them that pyproject.toml allows
-	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -W default $(DOORS)
+test-oldest: $(OLDEST)/.ready  ## tests that use other libraries, with the oldest versions that pyproject.toml allows
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -W default $(OLDEST_TESTS)
 
 test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this machine; needs Java 17 or newer
-	@test -n "$$JAVA_HOME" || command -v java > /dev/null || { echo "test-spark needs Java 17 or newer: install it, or let JAVA_HOME say where it is" >&2; exit 1; }
+	@test -n "$$JAVA_HOME" || command -v java > /dev/null || { echo "test-spark needs Java 17 or newer: install it, or set JAVA_HOME" >&2; exit 1; }
 	FIOL_SPARK=1 $(SPARK)/bin/python -m pytest -q -W default tests/spark
 
 test-postgres: $(VENV)/.test  ## exported SQL on a PostgreSQL server that the tests start; installs Debian's package if there is none
 	@test -n "$$(ls -d /usr/lib/postgresql/*/bin 2> /dev/null)" || command -v initdb > /dev/null || $(INSTALL_POSTGRES)
 	FIOL_POSTGRES=1 $(BIN)/python -m pytest -q tests/exports -k postgresql
 
-test-release: $(VENV)/.release  ## build wheel and sdist, check them, install them into empty environments of all Pythons at hand, and try them
+test-release: $(VENV)/.release  ## build wheel and sdist, check them, install them into empty environments of all installed Pythons, and run a smoke test
 	rm -rf dist
 	$(BIN)/python -m build -q --outdir dist .
 	$(BIN)/twine check --strict dist/*
@@ -72,14 +73,14 @@ check: $(VENV)/.check  ## formatting, lints, types, layers
 bench: $(VENV)/.bench  ## all benchmarks and their page in build/bench; DATA=folder of public data sets; OPTIONS=--quick takes two minutes
 	$(BIN)/python -m benchmarks.story --folder build/bench $(if $(DATA),--data "$(DATA)") $(OPTIONS)
 
-bench-serving: $(VENV)/.bench  ## requests per second and latencies of fiol serve beside River and Vowpal Wabbit behind a thin loop
+bench-serving: $(VENV)/.bench  ## requests per second and latencies of fiol serve, River and Vowpal Wabbit
 	$(BIN)/python -m pip install -q -e ".[serve]"
 	$(BIN)/python -m benchmarks.serving --json build/serving.json
 
-bench-spark: $(SPARK)/.ready  ## rows per second of two Spark workers beside one, and a model of cost; needs Java 17 or newer
+bench-spark: $(SPARK)/.ready  ## rows per second of one and two Spark workers, and a cost model; needs Java 17 or newer
 	$(SPARK)/bin/python -m benchmarks.spark --json build/spark.json
 
-campaign: $(VENV)/.test  ## all campaigns in short, with their figures in build/campaigns.json; OPTIONS=--full takes hours
+campaign: $(VENV)/.test  ## short campaigns, with figures in build/campaigns.json; OPTIONS=--full takes hours
 	$(BIN)/python tests/campaigns/run_all.py --json build/campaigns.json $(OPTIONS)
 
 docs: $(VENV)/.docs  ## the documentation in build/docs: strict, all examples executed, links inside the repository checked; no network

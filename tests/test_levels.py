@@ -265,7 +265,7 @@ def test_parallel_learning_is_close_to_one_stream():
 
 
 def test_one_vs_rest_and_softmax_learn_pairs():
-    frame, y = table(900)
+    frame, y = table(320)
     labels = np.where(y > 0.8, "high", np.where(y < -0.5, "low", "middle")).astype(object)
     for kind, loss in ((fiol.OneVsRest, fiol.Logistic()), (fiol.Learner, fiol.Softmax())):
         rich, plain = (kind(fiol.Stacked(loss, basis=basis)) for basis in (TableBasis(), None))

@@ -1,6 +1,7 @@
 """Names of losses, penalties and algorithms in all ways in."""
 
 import pytest
+from tests.interpreted import interpret
 
 import fiol
 from fiol import names
@@ -33,7 +34,8 @@ def test_every_alias_resolves():
             assert names.canonical_name(alias, known) == name
 
 
-def test_estimators_and_river_take_aliases():
+def test_estimators_and_river_take_aliases(monkeypatch):
+    interpret(monkeypatch)
     rows, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0]
     model = fiol.FIOLRegressor("quantile:0.9", penalty="ridge", algorithm="fiol", step_size="single", max_iter=1)
     assert model.fit(rows, y).learners_[0].update.loss == fiol.Quantile(0.9)

@@ -1,14 +1,13 @@
-"""Seeded faults in the library's own code, one at a time: some test must notice each.
+"""Seeded faults in the library's own code, one at a time: some test must detect each.
 
     python tests/campaigns/mutants.py [--count N] [--seed N] [--module PART...] [--only NUMBER] [--seconds N] [--jobs N]
 
 All tests are collected once, in the interpreter (NUMBA_DISABLE_JIT=1), and run once, to see which lines each of them
-visits. Then, fault by fault, a process is forked in which one function has another code, and the tests that visit the
-line run, the quickest first, until one fails: the fault is killed. A fault that none of them notices within the time
-survives: either it changes nothing that anybody can see, or a test is missing. No file is ever changed.
+visits. Then, fault by fault, a process is forked in which one function has other code, and the tests that visit the
+line run, the quickest first, until one fails: the fault is killed. A fault that no test detects within the time
+survives: either it has no visible effect, or a test is missing. No file is ever changed.
 
-Code that runs when a module is imported, and code that only works compiled (`fiol/engine/single_row/events.py`), has
-no faults.
+Code that runs when a module is imported, and code that only works compiled (`ONLY_COMPILED`), has no faults.
 """
 
 from __future__ import annotations
@@ -34,59 +33,23 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "fiol"
-#: Where faults are seeded.
-MODULES = (
-    *(f"engine/{name}.py" for name in ("engine", "update_engine", "centering", "float32_guard", "interrupts")),
-    *(f"engine/round/{name}.py" for name in ("center_rows", "exact_step", "reading", "records", "rounding", "rounds")),
-    *(
-        f"engine/ensemble/{name}.py"
-        for name in (
-            "bayes", "bayes_engine", "best_member", "best_member_engine", "engine", "exact_root", "feature_gate",
-            "joint_newton_stack", "lane_group", "lane_records", "lane_stack", "lane_steps", "member_rounds",
-            "member_subset", "members", "newton_stack", "newton_stack_engine", "pieces", "rounds", "stack_engine",
-            "stack_rules", "stack_state",
-        )
-    ),
-    *(f"engine/parallel/{name}.py" for name in ("merge", "merge_kernels", "rounds", "shards")),
-    *(
-        f"algorithms/{name}.py"
-        for name in ("lazy_updates", "plan", "state", "anchors", "loss_steps", "regularizer_steps")
-    ),
-    *(
-        f"features/{name}.py"
-        for name in (
-            "blocks", "canonicalize", "chunk", "containers", "feature_space", "file_header", "frames", "hashing",
-            "labels", "lock", "max_features", "numbered_rows", "targets", "transaction", "vocabulary",
-            "vocabulary_merge",
-        )
-    ),
-    *(f"persistence/{name}.py" for name in ("component_json", "model", "model_file", "records", "state_checks")),
-    *(
-        f"components/{name}.py"
-        for name in (
-            "combiners", "joint_losses", "logistic_roots", "losses", "subproblem", "regularizers", "row", "scalars",
-            "simd", "solvers",
-        )
-    ),
-    *(
-        f"components/step_sizes/{name}.py"
-        for name in ("coin_betting", "merge", "protocol", "rule", "scale_free", "schedules", "sums")
-    ),
-    *(
-        f"components/geometries/{name}.py"
-        for name in ("entropic", "geometry", "quadratic", "reparametrization", "separable")
-    ),
-    *(
-        f"features/{name}.py"
-        for name in ("column_values", "feature_columns", "interaction_loops", "interactions", "table_encoding")
-    ),
-    *(f"readers/{name}.py" for name in ("csv", "line_blocks", "reading", "svmlight", "vw")),
-    *(f"readers/loops/{name}.py" for name in ("cells", "numbers", "vw_rows")),
-    *(
-        f"training/{name}.py"
-        for name in ("checkpoint_schema", "evaluation", "metrics", "rows", "run", "shuffling", "task_inference")
-    ),
-)  # fmt: skip
+#: Folders where faults are seeded; each has a score.
+FOLDERS = (
+    "algorithms",
+    "components",
+    "engine",
+    "exports",
+    "features",
+    "learner",
+    "models",
+    "persistence",
+    "readers",
+    "training",
+)
+#: Files without faults: kernels that only work compiled.
+ONLY_COMPILED = ("engine/single_row/events.py",)
+#: What can become of a fault.
+OUTCOMES = ("killed", "survived", "unvisited", "error")
 #: Tests of the code as it is on disk, in processes of their own, or that take long in the interpreter.
 LEFT_OUT = (
     "tests/campaigns",
@@ -107,11 +70,11 @@ LEFT_OUT = (
 )
 #: Names of tests with libraries that do not work in a process that was forked.
 UNFORKED = ("polars", "frames_agree")
-#: A test that takes longer while it is watched is left out.
+#: A test that takes more seconds while its lines are recorded is left out.
 LONG = 4.0
-#: Every test of hypothesis draws so many examples at most.
+#: Most examples of a test of hypothesis.
 EXAMPLES = 15
-#: Lines of a function are looked at in its first calls by a test.
+#: Calls of a function whose lines are recorded, for each test.
 CALLS = 20
 
 COMPARISONS = {
@@ -124,9 +87,9 @@ OPERATORS = {
     ast.RShift: ast.LShift,
 }  # fmt: skip
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
-#: Calls whose first two arguments are not swapped: that would change nothing, or break everything.
+#: Calls whose first two arguments are not swapped: a swap changes nothing, or breaks every test.
 SYMMETRIC = (*NAMES, "isinstance", "getattr", "hasattr", "range", "zip")
-#: What is left out of a list of statements.
+#: Statements that are left out, one at a time.
 DROPPED = (ast.Assign, ast.AugAssign, ast.Expr, ast.Raise, ast.Return, ast.Break, ast.Continue, ast.Delete)
 
 
@@ -151,7 +114,7 @@ class Fault(NamedTuple):
 
 
 def changes(node: Any) -> Iterator[tuple[str, Callable[[Any], None]]]:
-    """The faults a node may have, each with what makes it in a copy of the node.
+    """Yield the faults of a node, each with the function that makes it in a copy of the node.
 
     >>> for what, _ in changes(ast.parse("a + 1 < b", mode="eval").body):
     ...     print(what)
@@ -195,7 +158,7 @@ def changes(node: Any) -> Iterator[tuple[str, Callable[[Any], None]]]:
         if isinstance(statements, list) and not isinstance(node, (ast.Module, ast.ClassDef)):
             for k, statement in enumerate(statements):
                 if isinstance(statement, DROPPED) and not _is_text(statement):
-                    yield f"no {_text(statement)}", functools.partial(_set_item, field, k, ast.Pass())
+                    yield f"no {_text(statement)}", functools.partial(_skip_item, field, k)
     if isinstance(node, (ast.For, ast.While)):
         yield f"once {_text(node).splitlines()[0]}", _once
     for change in found:
@@ -210,8 +173,13 @@ def _set(field: str, value: Any, node: Any) -> None:
 
 
 def _set_item(field: str, k: int, value: Any, node: Any) -> None:
+    getattr(node, field)[k] = value
+
+
+def _skip_item(field: str, k: int, node: Any) -> None:
+    """Let a statement never run; `if False` keeps the free variables of the function, such as `__class__`."""
     old = getattr(node, field)[k]
-    getattr(node, field)[k] = ast.copy_location(value, old) if isinstance(old, ast.stmt) else value
+    getattr(node, field)[k] = ast.copy_location(ast.If(ast.Constant(False), [old], []), old)
 
 
 def _delete_item(field: str, k: int, node: Any) -> None:
@@ -246,7 +214,7 @@ def _text(node: Any) -> str:
 
 
 def faults(module: str, source: str) -> Iterator[Fault]:
-    """All faults of the functions of a module, but in messages, annotations, decorators and defaults.
+    """Yield all faults of the functions of a module, except in messages, annotations, decorators and defaults.
 
     >>> [str(fault) for fault in faults("m.py", "def f(a):\\n    return a + 1\\n")]
     ['m.py:2 f: no return a + 1', 'm.py:2 f: a + 1 -> a - 1', 'm.py:2 f: 1 -> 2']
@@ -283,8 +251,14 @@ def faults(module: str, source: str) -> Iterator[Fault]:
     yield from outside(tree, "")
 
 
+def modules() -> list[str]:
+    """Return the files in which faults are seeded."""
+    paths = (path.relative_to(SOURCE).as_posix() for folder in FOLDERS for path in (SOURCE / folder).rglob("*.py"))
+    return sorted(path for path in paths if path not in ONLY_COMPILED)
+
+
 def codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code and all codes inside."""
+    """Yield a code object and all code objects in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -292,7 +266,7 @@ def codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def everything() -> list[Any]:
-    """All objects, those that nobody searches for garbage, too."""
+    """Return all objects of the process, frozen ones included."""
     gc.unfreeze()
     found = gc.get_objects()
     gc.freeze()
@@ -300,16 +274,18 @@ def everything() -> list[Any]:
 
 
 def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]]:
-    """Give the function its fault, wherever in this process it is, and return what had which code."""
+    """Give all copies of the function in this process the fault; return each with its former code."""
     path = str(SOURCE / fault.module)
     name = fault.function.rpartition(".")[2]
-    importlib.import_module(f"fiol.{fault.module.removesuffix('.py').replace('/', '.')}")  # many are loaded when used
+    importlib.import_module(
+        f"fiol.{fault.module.removesuffix('.py').replace('/', '.')}"
+    )  # many are loaded on first use
     new = compile(fault.tree(Path(path).read_text()), path, "exec")
     (code,) = (c for c in codes(new) if (c.co_name, c.co_firstlineno) == (name, fault.first))
     changed = []
     for thing in [
         thing for thing in everything() if type(thing) is types.FunctionType
-    ]:  # proxies of what is gone raise
+    ]:  # `isinstance` raises for weak proxies of dead objects
         old = thing.__code__
         here = (old.co_name, old.co_firstlineno, old.co_filename) == (name, fault.first, path)
         if here and old.co_freevars == code.co_freevars:
@@ -319,14 +295,14 @@ def put_in_place(fault: Fault) -> list[tuple[types.FunctionType, types.CodeType]
 
 
 def forget() -> None:
-    """What was found before there was a fault."""
+    """Clear caches that were filled before there was a fault."""
     for thing in everything():
         if type(thing) is functools._lru_cache_wrapper and thing.__module__.startswith("fiol"):
             thing.cache_clear()
 
 
 class Watch:
-    """Which lines of the library a test visits."""
+    """Record which lines of the library a test visits."""
 
     def __init__(self) -> None:
         self.lines: set[tuple[str, int]] = set()
@@ -368,28 +344,30 @@ def too_long(number: int, frame: Any) -> None:
     raise TimeoutError
 
 
-def in_child(work: Callable[[], bytes]) -> tuple[int, int]:
-    """A process of its own that does the work; its number, and where to read what it says."""
-    receive, tell = os.pipe()
+def in_child(work: Callable[[], str]) -> tuple[int, int]:
+    """Do the work in a forked process; return the id of the process, and the pipe that receives its outcome."""
+    receive, send = os.pipe()
     pid = os.fork()
     if pid == 0:
-        said = b"broke"
+        outcome = "error: no outcome"
         try:
-            os.setsid()  # so that whatever it starts ends with it
+            os.setsid()  # so that processes it starts can be ended with it
             os.close(receive)
             nothing = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):
                 os.dup2(nothing, stream)
-            said = work()
+            outcome = work()
+        except BaseException as error:  # the outcome names it
+            outcome = f"error: {type(error).__name__}: {error}"
         finally:
-            os.write(tell, said)
+            os.write(send, outcome.encode()[:1000])
             os._exit(0)
-    os.close(tell)
+    os.close(send)
     return pid, receive
 
 
 class Campaign:
-    """A plugin of pytest that runs the faults instead of the tests."""
+    """A plugin of pytest that judges faults instead of running the tests once."""
 
     def __init__(self, options: Any) -> None:
         self.options = options
@@ -402,7 +380,9 @@ class Campaign:
         few = property(lambda own: min(full(own), EXAMPLES))  # also for settings inside of tests
         type.__setattr__(settings, "max_examples", few)
         plain = settings.get_profile("default")
-        settings.register_profile("mutants", plain, phases=(Phase.explicit, Phase.generate))  # nobody reads examples
+        settings.register_profile(
+            "mutants", plain, phases=(Phase.explicit, Phase.generate)
+        )  # examples are not printed, so not shrunk
         settings.load_profile("mutants")
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
@@ -429,7 +409,7 @@ class Campaign:
                 continue
             tests = sorted(by_line[f"{fault.module}:{fault.line}"], key=lambda name: visits[name][0])
             if not tests:
-                self.tell(number, fault, "unvisited", 0.0, 0)
+                self.record(number, fault, "unvisited", 0.0, 0)
                 continue
             tests = self.affordable(tests, visits)
             pid, receive = in_child(functools.partial(self.judge, fault, [items[name] for name in tests]))
@@ -439,28 +419,28 @@ class Campaign:
         return True
 
     def visits(self, items: dict[str, Any]) -> dict[str, Any]:
-        """What each test visits, and how long it takes; None for one that takes too long, or fails already."""
+        """Return the lines of each test and its seconds: None if it takes too long, or fails without a fault."""
         path = Path(self.options.visits)
         found = json.loads(path.read_text()) if path.exists() else {}
         stamps = {name: str(item.path.stat().st_mtime_ns) for name, item in items.items()}
         left = [name for name in items if name not in found or found[name][1] != stamps[name]]
         print(f"{len(items)} tests, {len(left)} of them new", flush=True)
         while left:
-            said, lines = path.with_suffix(".lines"), []
-            said.write_text("")
-            pid, receive = in_child(functools.partial(self.watch, items, left, said))
+            written, lines = path.with_suffix(".lines"), []
+            written.write_text("")
+            pid, receive = in_child(functools.partial(self.watch, items, left, written))
             grown, size = time.monotonic(), 0
             while not os.waitpid(pid, os.WNOHANG)[0]:
                 time.sleep(0.05)
-                if said.stat().st_size > size:
-                    grown, size = time.monotonic(), said.stat().st_size
-                if time.monotonic() - grown > 30.0:  # some libraries wait for threads that the fork has left
+                if written.stat().st_size > size:
+                    grown, size = time.monotonic(), written.stat().st_size
+                if time.monotonic() - grown > 30.0:  # some libraries wait for threads that the fork did not copy
                     os.killpg(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
                     break
             os.close(receive)
-            lines = [json.loads(line) for line in said.read_text().splitlines()]
-            said.unlink()
+            lines = [json.loads(line) for line in written.read_text().splitlines()]
+            written.unlink()
             for name, seconds, visited in lines:
                 found[name] = [seconds, stamps[name], visited]
             left = left[len(lines) :]
@@ -472,10 +452,10 @@ class Campaign:
         return found
 
     @staticmethod
-    def watch(items: dict[str, Any], names: list[str], path: Path) -> bytes:
-        """Run tests, and write a line about each."""
+    def watch(items: dict[str, Any], names: list[str], path: Path) -> str:
+        """Run tests; write one line of JSON for each."""
         signal.signal(signal.SIGPROF, too_long)
-        with path.open("w") as told:
+        with path.open("w") as out:
             for name, following in zip(names, [*names[1:], None], strict=True):
                 began = time.process_time()
                 signal.setitimer(signal.ITIMER_PROF, LONG)
@@ -483,12 +463,12 @@ class Campaign:
                     fine = passed(items[name], items.get(following))
                 signal.setitimer(signal.ITIMER_PROF, 0.0)
                 seconds = time.process_time() - began
-                told.write(json.dumps([name, seconds if fine else None, watch.visited()]) + "\n")
-                told.flush()
-        return b"done"
+                out.write(json.dumps([name, seconds if fine else None, watch.visited()]) + "\n")
+                out.flush()
+        return "done"
 
     def affordable(self, tests: list[str], visits: dict[str, Any]) -> list[str]:
-        """The quickest tests for half of the time, and for the other half any."""
+        """Return the quickest tests for half of the time, and random ones for the other half."""
         spent, taken, left = 0.0, [], list(tests)
         for part in (0.5, 1.0):
             while left and spent < part * self.options.seconds:
@@ -499,7 +479,7 @@ class Campaign:
 
     def chosen(self) -> list[tuple[int, Fault]]:
         numbered: list[tuple[int, Fault]] = []
-        for module in MODULES:
+        for module in modules():
             for fault in faults(module, (SOURCE / module).read_text()):
                 numbered.append((len(numbered), fault))
         if self.options.only is not None:
@@ -510,49 +490,55 @@ class Campaign:
         return sorted(random.Random(self.options.seed).sample(wanted, count))
 
     @staticmethod
-    def judge(fault: Fault, items: list[Any]) -> bytes:
+    def judge(fault: Fault, items: list[Any]) -> str:
         if not put_in_place(fault):
-            return b"not made"
+            return "error: the function was not found in the process"
         forget()
         for item, following in zip(items, [*items[1:], None], strict=True):
-            if not passed(item, following):
-                return b"killed by " + item.nodeid.encode()
-        return b"survived"
+            try:
+                fine = passed(item, following)
+            except BaseException as error:  # such as KeyboardInterrupt, which ends pytest
+                return f"killed by {type(error).__name__} in {item.nodeid}"
+            if not fine:
+                return f"killed by {item.nodeid}"
+        return "survived"
 
     def wait(self, running: dict[int, Any]) -> None:
-        """Until a child has ended, or has taken too long."""
+        """Wait until a child has ended, or end one that takes too long."""
         while True:
             for pid, (number, fault, receive, began, tests) in list(running.items()):
                 seconds = time.monotonic() - began
                 if os.waitpid(pid, os.WNOHANG)[0]:
-                    said = os.read(receive, 1000).decode() or "killed by its end"
+                    outcome = os.read(receive, 1000).decode() or "killed by a crash"
                 elif seconds > 5.0 * self.options.seconds + 10.0:
                     os.killpg(pid, signal.SIGKILL)
                     os.waitpid(pid, 0)
-                    said = "killed by the clock"
+                    outcome = "killed by the time limit"
                 else:
                     continue
                 os.close(receive)
                 del running[pid]
-                self.tell(number, fault, said, seconds, tests)
+                self.record(number, fault, outcome, seconds, tests)
                 return
             time.sleep(0.005)
 
-    def tell(self, number: int, fault: Fault, said: str, seconds: float, tests: int) -> None:
-        self.results.append({"number": number, "module": fault.module, "fault": str(fault), "said": said})
-        if self.options.verbose or not said.startswith("killed"):
-            print(f"{number}: {said} ({tests} tests, {seconds:.1f} s) {fault}", flush=True)
+    def record(self, number: int, fault: Fault, outcome: str, seconds: float, tests: int) -> None:
+        self.results.append({"number": number, "module": fault.module, "fault": str(fault), "outcome": outcome})
+        if self.options.verbose or not outcome.startswith("killed"):
+            print(f"{number}: {outcome} ({tests} tests, {seconds:.1f} s) {fault}", flush=True)
         if self.options.json:
             self.options.json.write_text(json.dumps(self.results, indent=1) + "\n")
 
     def pytest_unconfigure(self) -> None:
+        """Print the outcomes by folder; every fault is in one column."""
         table: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         for result in self.results:
-            said = "killed" if result["said"].startswith("killed") else result["said"]
-            table[result["module"]][said] += 1
-            table["all"][said] += 1
-        for module, counts in table.items():
-            print(f"{module:32}" + "".join(f"{counts[said]:6} {said}" for said in ("killed", "survived", "unvisited")))
+            outcome = next(outcome for outcome in OUTCOMES if result["outcome"].startswith(outcome))
+            table[result["module"].partition("/")[0]][outcome] += 1
+            table["all"][outcome] += 1
+        for folder, counts in sorted(table.items(), key=lambda entry: (entry[0] == "all", entry[0])):
+            cells = ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
+            print(f"{folder}: {cells}; {100 * counts['killed'] / counts.total():.0f} % killed")
 
 
 def main() -> int:
@@ -562,11 +548,11 @@ def main() -> int:
     parser.add_argument("--module", nargs="+", default=[""], help="only in files whose path has one of these in it")
     parser.add_argument("--tests", nargs="+", default=["tests", "src/fiol"], help="only these tests (all)")
     parser.add_argument("--only", type=int, nargs="+", help="the faults of these numbers")
-    parser.add_argument("--seconds", type=float, default=20.0, help="tests for one fault take so long at most (20)")
-    parser.add_argument("--jobs", type=int, default=1, help="so many faults at once (1)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="longest time of the tests for one fault (20)")
+    parser.add_argument("--jobs", type=int, default=1, help="faults at once (1)")
     parser.add_argument("--visits", default=str(ROOT / "build" / "visits.json"), help="which test visits which line")
-    parser.add_argument("--json", type=Path, help="write what became of each fault here")
-    parser.add_argument("--verbose", action="store_true", help="tell of the killed too")
+    parser.add_argument("--json", type=Path, help="write the outcome of each fault here")
+    parser.add_argument("--verbose", action="store_true", help="print killed faults, too")
     options = parser.parse_args()
     os.environ |= {"NUMBA_DISABLE_JIT": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     os.chdir(ROOT)
@@ -575,7 +561,7 @@ def main() -> int:
 
     campaign = Campaign(options)
     code = pytest.main(["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", *options.tests], plugins=[campaign])
-    survived = any(result["said"] in ("survived", "unvisited") for result in campaign.results)
+    survived = any(not result["outcome"].startswith("killed") for result in campaign.results)
     return int(code) or int(survived)
 
 
