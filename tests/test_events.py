@@ -179,6 +179,17 @@ def test_events_of_index_and_value_arrays():
     assert learner.rounds == 50
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the interpreter has no fast path")
+def test_integer_targets_and_weights_go_through_the_fast_path(monkeypatch):
+    learner, chunked = (Learner(FIOL(Squared())) for _ in range(2))
+    for _ in range(40):  # until the learner has its functions
+        assert learner.learn_named({"a": 1.0, "b": 2.0}, 1.5) == chunked.learn([{"a": 1.0, "b": 2.0}], [1.5])[0]
+    monkeypatch.setattr(learner.core, "learn_dict", None)
+    for y, weight in ((-1, 2), (np.int64(3), 1.0), (np.float64(0.5), np.int64(2))):
+        assert learner.learn_named({"a": 1.0}, y, weight) == chunked.learn([{"a": 1.0}], [y], [weight])[0]
+    assert state(learner) == state(chunked)
+
+
 def test_events_of_a_two_label_classifier():
     model, labels = FIOLClassifier(), [True, False, 1, 0, np.bool_(True)]
     for k in range(30):

@@ -29,7 +29,7 @@ import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
-from fiol.components.component import Component, check_complete
+from fiol.components.component import Component, check_complete, per_feature_sizes
 from fiol.components.geometries import Euclidean, Geometry, Separable, SignedEntropy
 from fiol.components.lane_checks import check_lanes
 from fiol.components.losses import LINKS, Huber, Loss, Poisson, Squared
@@ -131,6 +131,8 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
         check_subgradient(loss, "dual", -beta, q + p * beta, y, where=f"for q = {q:g}, p = {p:g}: ")
         if loss.has("flow"):
             check_flow(loss, q, p, y)
+    unused = "lane_step" in vars(type(loss)) and not loss.lanes
+    must_hold(not unused, loss, "lane_step", "no lane uses it: set lanes = True in the class")
     if loss.lanes:
         check_lane_steps(loss, ys)
     if loss.says_link():
@@ -143,13 +145,16 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
 
 
 @naming_methods
-def check_regularizer(regularizer: Regularizer, d: int = 4) -> None:
+def check_regularizer(regularizer: Regularizer, d: int | None = None) -> None:
     """Check a regularizer for features 0 to d - 1: convexity, prox, pieces, kinks, slopes, missed rounds.
+
+    `d` is by default the length of its per-feature arrays, 4 if it has none.
 
     >>> import fiol
     >>> fiol.checks.check_regularizer(fiol.Box(fiol.ElasticNet(0.1, 0.5), lo=-1.0))
     """
     check_component(regularizer, Regularizer)
+    d = d or max((shape[0] for _, shape in per_feature_sizes(regularizer) if shape), default=4)
     r = regularizer
     for i, u, step_size in itertools.product(range(d), WEIGHTS, STEPS):
         here = f"at u = {u:g}, step = {step_size:g}, i = {i}"
@@ -393,7 +398,7 @@ def check_lane_step(loss: Loss, z: float, p: float, y: float, weight: float, bet
     for what, lane, all_exact in zip(("beta", "the curvature"), (beta, met), zip(*steps, strict=True), strict=True):
         slack = ROUNDING * max(map(abs, all_exact)) + 1e-14 * weight
         inside = min(all_exact) - slack <= lane <= max(all_exact) + slack
-        message = f"{here} {what} is {lane:g} in lanes, {all_exact[0]:g} by `exact_step`"
+        message = f"{here} {what} is {lane!r} in lanes, {all_exact[0]!r} by `exact_step`"
         must_hold(inside, loss, "lane_step", f"{message}; where it is not exact, `lane_exact` must be False")
     low, high = (-weight * loss.grad(z + p * beta + move, y) for move in (off, -off))
     slack = ROUNDING * max(abs(low), abs(high)) + 1e-14 * weight

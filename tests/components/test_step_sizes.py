@@ -396,8 +396,20 @@ class Pulls(Lengths):
         s[0] += outcome.pull
 
 
+class Curvatures(Lengths):
+    uses_length = True
+
+    def observe_step(self, s, outcome):
+        s[0] += outcome.curvature
+
+
 @pytest.mark.parametrize(
-    ("wrong", "where"), [(Lengths(), "observe .*uses_length"), (Pulls(), "observe_step .*uses_pulls")]
+    ("wrong", "where"),
+    [
+        (Lengths(), "observe uses length.*uses_length"),
+        (Pulls(), "observe_step uses pull.*uses_pulls"),
+        (Curvatures(), "observe_step uses curvature.*rule_of_curvatures"),
+    ],
 )
 def test_undeclared_round_facts_raise(wrong, where):
     with pytest.raises(TypeError, match=where):

@@ -186,12 +186,17 @@ def record_objection(step_size: StepSize) -> str:
     return undeclared_fact(rule, n)
 
 
+#: How a step size declares that it uses the curvatures that steps observe.
+BY_CURVATURE = "return `rule_of_curvatures(size, base, part)` from `rule`, or derive it from fiol.Curvature"
+
+
 def undeclared_fact(rule: Adaptive, n: int) -> str:
     """Return which fact of a round a step size uses without declaring it, or '': such facts are not computed."""
     seen, outcome = Observation(1.0, 1.0, 2.0), StepOutcome(1.0, 1.0, 1.0, 1.0)
-    for method, declared, fact, other in (
-        ("observe", "uses_length", seen, seen._replace(length=5.0)),
-        ("observe_step", "uses_pulls", outcome, outcome._replace(pull=3.0, gain=-2.0)),
+    for method, declared, how, fact, other in (
+        ("observe", rule.uses_length, "declare `uses_length = True`", seen, seen._replace(length=5.0)),
+        ("observe_step", rule.uses_pulls, "declare `uses_pulls = True`", outcome, outcome._replace(pull=3.0, gain=2.0)),
+        ("observe_step", rule.rule().curvatures, BY_CURVATURE, outcome, outcome._replace(curvature=4.0)),
     ):
         records = np.zeros((2, n))
         try:
@@ -200,10 +205,9 @@ def undeclared_fact(rule: Adaptive, n: int) -> str:
                     getattr(rule, method)(record, given)
         except Exception:
             continue
-        if not getattr(rule, declared) and not np.array_equal(records[0], records[1], equal_nan=True):
-            return (
-                f"{type(rule).__name__}.{method} depends on what `{declared} = True` declares: declare it in the class"
-            )
+        if not declared and not np.array_equal(records[0], records[1], equal_nan=True):
+            names = " and ".join(name for name, a, b in zip(fact._fields, fact, other, strict=True) if a != b)
+            return f"{type(rule).__name__}.{method} uses {names}, which is not computed: {how}"
     return ""
 
 

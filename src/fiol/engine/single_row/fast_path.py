@@ -102,7 +102,9 @@ class FastPath:
 
     def learn_dict(self, find: Any, x: Any, y: Any, weight: Any, limit: int) -> float | None:
         """Make the round of a dict of known features below `limit`, and return its score before."""
-        if self.learn is None or not isinstance(x, dict) or type(y) is not float or type(weight) is not float:
+        if type(y) is not float or type(weight) is not float:  # most are: the check is quicker than the call
+            y, weight = target_of(y), target_of(weight)
+        if self.learn is None or not isinstance(x, dict) or y is None or weight is None:
             return None
         n = len(x)
         try:
@@ -135,7 +137,9 @@ class FastPath:
     def learn_arrays(self, indices: Any, values: Any, y: Any, weight: Any, limit: int) -> float | None:
         """Make the round of a row of features below `limit`, given as arrays, and return its score before."""
         n = len(values)
-        if self.learn is None or len(indices) != n or type(y) is not float or type(weight) is not float:
+        if type(y) is not float or type(weight) is not float:
+            y, weight = target_of(y), target_of(weight)
+        if self.learn is None or len(indices) != n or y is None or weight is None:
             return None
         row = array("d", self.pack.pack_arrays(indices, values))
         return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
