@@ -114,6 +114,31 @@ def test_interactions_and_words_have_columns(tmp_path):
         hashed.importances(by="column")
 
 
+def test_importances_of_dicts_and_of_river_are_those_of_the_rows():
+    river = pytest.importorskip("fiol.river")
+    rng = np.random.default_rng(5)
+    rows = [
+        {"far": 1e4 * a, "near": 1e-3 * b, "city": c}
+        for a, b, c in zip(*rng.normal(size=(2, 600)), rng.choice(["Rome", "Oslo", "Bonn"], 600), strict=True)
+    ]
+    y = np.array([row["far"] / 1e4 + 3.0 * (row["city"] == "Rome") for row in rows])
+    event_by_event, many = river.FIOLRegressor(), fiol.Learner(loss="squared_error")
+    for row, target in zip(rows, y.tolist(), strict=True):
+        event_by_event.learn_one(row, target)
+    many.learn(rows, y)
+    two = river.FIOLClassifier()
+    assert two.importances() == {}
+    for row, target in zip(rows, (y > 0.5).tolist(), strict=True):
+        two.learn_one(row, target)
+    table = fiol.train(pd.DataFrame(rows).assign(y=y), "y")
+    for model in (event_by_event, many, two):
+        columns = model.importances(by="column")
+        assert (set(list(columns)[:2]), list(columns)[2]) == ({"city", "far"}, "near")
+        assert set(model.importances(2)) == {"city=Rome", "far"}
+        if model is not two:
+            assert columns == pytest.approx(table.importances(by="column"), rel=0.1, abs=0.01)
+
+
 def test_inspect_ranks_columns_and_features(frame, tmp_path):
     data, model = tmp_path / "rows.csv", tmp_path / "model.fiol"
     frame.to_csv(data, index=False)

@@ -258,6 +258,9 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         """The `fiol.OneVsRest`, or the `fiol.Learner` of all classes at once; None before the first round."""
         return self._model
 
+    def _inner_model(self) -> InnerModel | None:
+        return self._model
+
     @property
     def classes(self) -> list[Any]:
         """The classes that have appeared, in this order."""
@@ -358,6 +361,9 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         frame = framed(X)
         scores = self._scores_many(self._learner, frame)
         return series_like(frame, self._learner.core.predictions(scores), self._y_name)
+
+    def _inner_model(self) -> InnerModel | None:
+        return self._learner
 
     @property
     def learner(self) -> Learner:

@@ -46,6 +46,7 @@ from fiol.integrations.parameters import (
 )
 from fiol.learner import Learner
 from fiol.learner.arguments import check_flag, with_features
+from fiol.learner.importances import importances
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.names import ALGORITHMS, PENALTIES, canonical_name, component_named, is_component_name
 
@@ -201,6 +202,28 @@ class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
         with self._lock:
             model.core.space.outer = self._space
             return model.core.score_canonical(self._space.read(frame))
+
+    def importances(self, most: int | None = None, by: str = "feature") -> dict[Any, float]:
+        """Return how much every feature, or every key of dicts (by="column"), matters: see `Learner.importances`.
+
+        >>> from fiol.river import FIOLRegressor
+        >>> model = FIOLRegressor()
+        >>> for k in range(30):
+        ...     model.learn_one({"grams": 1000.0 * (k % 7), "city": ("Rome", "Oslo")[k % 2]}, float(k % 7))
+        >>> list(model.importances(1)), list(model.importances(by="column"))
+        (['grams'], ['grams', 'city'])
+        """
+        with self._lock:
+            model = self._inner_model()
+            if model is None:
+                return {}
+            core = model.core.copy()
+            core.space.outer = self._space
+            return importances(core, model.meta, most, None, by)
+
+    def _inner_model(self) -> InnerModel | None:
+        """Return the model of numbered features; None before the first round."""
+        raise NotImplementedError
 
     def _named_weights(self, model: InnerModel, w: Floats) -> dict[Any, float]:
         """Return weights that are not 0 by the names of their features, or by their numbers if these are hashes."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.components.row import Floats
 from fiol.features.column_names import column_and_value, column_of_feature
+from fiol.features.column_roles import IS_CATEGORY, role_of
 from fiol.features.feature_moments import FeatureMoments
 from fiol.features.feature_space import FeatureSpace
 from fiol.learner.effects import effects_of
@@ -53,14 +54,13 @@ class ColumnLayout(NamedTuple):
 
 
 def columns_of_features(space: FeatureSpace) -> ColumnLayout:
-    """Return the layout of a feature space; without a table encoding, a feature is a column.
+    """Return the layout of a feature space; without a table encoding, columns are the keys of dicts, or numbers.
 
-    Raises ValueError if features are hashed.
+    Raises ValueError if features of a table are hashed.
     """
-    names, encoding, n = space.names, space.table_encoding, space.features
+    names, encoding, n = (space if space.outer is None else space.outer).names, space.table_encoding, space.features
     if encoding is None:
-        plain: list[Any] = list(range(n)) if names is None else list(names)
-        return ColumnLayout(plain, np.arange(n), np.arange(n), np.zeros(n, bool))
+        return columns_of_dicts(n, names)
     if names is None:
         raise ValueError('features are hashed, so that their columns are not known: use by="feature"')
     kinds = {column.name: column.kind for column in encoding.columns}
@@ -77,6 +77,22 @@ def columns_of_features(space: FeatureSpace) -> ColumnLayout:
             column.append(columns.setdefault(owner, len(columns)))
         numbers[k] = groups.setdefault(group, len(groups))
     return ColumnLayout(list(columns), numbers, np.array(column, np.int64), indicators)
+
+
+def columns_of_dicts(features: int, names: Sequence[Any] | None) -> ColumnLayout:
+    """Return the layout of features without a table encoding: those of text values, `key=text`, share a column.
+
+    >>> layout = columns_of_dicts(3, ["city=Rome", "age", "city=Oslo"])
+    >>> layout.columns, layout.column[layout.groups].tolist(), layout.indicators.tolist()
+    (['city', 'age'], [0, 1, 0], [True, False, True])
+    """
+    if names is None:
+        return ColumnLayout(list(range(features)), np.arange(features), np.arange(features), np.zeros(features, bool))
+    roles = [role_of(name, {}) for name in names]
+    known: dict[Any, int] = {}
+    keys = [column if role == IS_CATEGORY else name for (role, column), name in zip(roles, names, strict=True)]
+    groups = np.array([known.setdefault(key, len(known)) for key in keys], np.int64)
+    return ColumnLayout(list(known), groups, np.arange(len(known)), np.array([r == IS_CATEGORY for r, _ in roles]))
 
 
 def column_deviations(layout: ColumnLayout, weights: Floats, means: Floats, squares: Floats) -> Floats:
@@ -107,8 +123,8 @@ def estimated_moments(core: ModelCore, meta: Mapping[str, Any]) -> tuple[Floats,
     """
     space, own = core.space, core.own_numbers()
     squares, sizes = core.root_mean_squares() ** 2, core.scales()
-    named = space.names is not None and space.table_encoding is not None
-    indicators = columns_of_features(space).indicators & (sizes[own] == 1.0) if named else np.zeros(len(own), bool)
+    hashed = space.names is None and space.table_encoding is not None
+    indicators = np.zeros(len(own), bool) if hashed else columns_of_features(space).indicators & (sizes[own] == 1.0)
     means = np.zeros(len(squares))
     means[own[indicators]] = squares[own[indicators]]
     if "moments" in meta:

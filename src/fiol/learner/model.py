@@ -379,8 +379,8 @@ class Model(Exportable):
             standard deviation; of categories and words of a table, the standard deviation follows; of a
             feature that is in few rows, it is nearly the same; other features with a mean m and standard
             deviation s count as sqrt(m^2 + s^2). Other `ScaleFree` steps give the largest value, and all others 1.
-        by : "feature", or "column": the features that a table encoding made of one column together; the features of an
-            interaction count for their columns together, `a*b`.
+        by : "feature", or "column": the features that a table encoding made of one column together, or those of the
+            text values of one key of dicts; the features of an interaction count for their columns together, `a*b`.
 
         Examples
         --------
