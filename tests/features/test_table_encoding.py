@@ -18,10 +18,13 @@ from hypothesis import strategies as st
 
 import fiol
 from fiol.features.arrow_arrays import null_mask, numbers_of_arrow
+from fiol.features.cell_rules import MISSING_MARKERS, column_features, date_parts
+from fiol.features.column_kinds import COLUMN_KINDS, PART_VALUES, part_features
 from fiol.features.column_values import BadValueError
+from fiol.features.date_formats import MONTH_WORDS
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import KINDS, Column, TableEncoding
+from fiol.features.table_encoding import Column, TableEncoding
 from fiol.features.vocabulary import Vocabulary
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
@@ -262,11 +265,48 @@ def test_invalid_encodings_are_refused(make, message):
 
 @pytest.mark.parametrize(
     "column",
-    [*(Column("c", kind) for kind in KINDS), Column("c", "words", ngrams=3), Column("c", "date", format="%d.%m.%Y")],
+    [
+        *(Column("c", kind) for kind in COLUMN_KINDS),
+        Column("c", "words", ngrams=3),
+        Column("c", "date", format="%d.%m.%Y"),
+    ],
     ids=lambda column: column.spec,
 )
 def test_column_is_made_of_its_spec(column):
     assert TableEncoding.from_spec({"c": column.spec}).columns == (column,)
+
+
+SAMPLES = {
+    "number": 3.0,
+    "numeric_text": "3",
+    "category": "a b",
+    "words": "a b a",
+    "tags": ["a", "b"],
+    "date": "2024-03-01T07:00",
+    "time": "7:00",
+}
+
+
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_features_of_a_kind_are_those_of_the_rule_of_one_cell(kind):
+    column = Column("c", kind, ngrams=2 if kind == "words" else 1).with_all_parts()
+    for value in (SAMPLES[kind], None):
+        by_rule = column_features("c", column.spec if kind == "date" else kind, column.ngrams, column.parts, value,
+                                  MISSING_MARKERS, False)  # fmt: skip
+        names = {name for name, _, _ in by_rule}
+        frame = pl.DataFrame({"c": [value]}) if value is not None else pl.DataFrame({"c": [None]}, {"c": pl.String})
+        assert {*TableEncoding((column,)).named_rows(frame).names} == names
+        endings = tuple(f"c{ending}" for ending in column.feature_endings)
+        assert all(name == "c" or name.startswith(endings) for name in names)
+        assert names == {column.missing_feature} if value is None else column.missing_feature not in names
+
+
+def test_parts_of_dates_are_those_of_the_rule_of_one_cell():
+    moments = [dt.datetime(2024, 1 + k % 12, 1 + k % 7, k % 24) for k in range(12 * 7 * 24)]
+    parts = COLUMN_KINDS["date"].parts
+    by_rule = {name for m in moments for name, _, _ in column_features("c", "date", 1, parts, m, (), False)}
+    assert by_rule == {"c"} | {name for part in PART_VALUES for name in part_features("c", part)}
+    assert [date_parts(word, "%b")["b"] for word in MONTH_WORDS] == [*range(1, 13)]
 
 
 def test_bad_value_error_names_its_place():

@@ -31,10 +31,11 @@ from fiol.exports.dialects.standard import Dialect, identifier, number_literal, 
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.exports.sql_basis import SlotSource, basis_terms, inner_select
 from fiol.features.cell_rules import MISSING_MARKERS
+from fiol.features.column_kinds import PART_VALUES
 from fiol.features.column_values import NUMERIC_TEXT
 from fiol.features.interactions import belongs_to
 from fiol.features.product_names import TIMES
-from fiol.features.table_encoding import DATED, WEEKDAYS, Column
+from fiol.features.table_encoding import Column
 
 
 class Atom(NamedTuple):
@@ -117,7 +118,7 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialec
     if model.coding.missing is not None:
         raise NoExportError("SQL knows the default missing markers alone: export to python")
     for column in model.coding.columns:
-        if column.kind in ("words", "tags"):
+        if column.rules.has_several:
             raise NoExportError(
                 f"column {column.name!r} is split into {column.kind}, for which SQL has no common way: "
                 "export to python, or leave the column out"
@@ -136,9 +137,9 @@ def column_terms(column: Column, weights: dict[Any, float], dialect: Dialect) ->
     """Yield the terms of one column: a number, a choice by its value, or both for the parts of a date."""
     if column.is_left_out:
         return
-    missing = weights.get(f"{column.name} is missing", 0.0)
+    missing = weights.get(column.missing_feature, 0.0)
     is_missing = missing_condition(column, dialect)
-    if column.kind in ("number", "numeric_text"):
+    if column.rules.is_number:
         own = weights.get(column.name, 0.0)
         if own or missing:
             value = f"{number_literal(own)} * {number_value(column, dialect)}"
@@ -230,9 +231,10 @@ def part_code(part: str, text: str) -> str | None:
     >>> part_code("weekday", "Sun"), part_code("month", "3"), part_code("hour", "x")
     ('0', '3', None)
     """
-    if part == "weekday":
-        return str((WEEKDAYS.index(text) + 1) % 7) if text in WEEKDAYS else None
-    return text if part != "days" and text.isascii() and text.isdigit() else None
+    values = PART_VALUES.get(part, ())
+    if text not in values:
+        return None
+    return str((values.index(text) + 1) % 7) if part == "weekday" else text
 
 
 # --- interactions -----------------------------------------------------------------------------
@@ -279,17 +281,17 @@ def atoms_called(columns: Sequence[Column], name: str, element: str, dialect: Di
 
 def column_atoms(column: Column, name: str, dialect: Dialect) -> Iterator[Atom]:
     """Yield the features of a column that have a name."""
-    before = f"{column.name}="
+    before = column.prefix
     is_missing = missing_condition(column, dialect)
     present = f"NOT ({is_missing})"
-    if name == f"{column.name} is missing":
+    if name == column.missing_feature:
         yield Atom(column.name, f"({is_missing})", "1.0")
-    if column.kind in ("number", "numeric_text") and name == column.name:
+    if column.rules.is_number and name == column.name:
         yield Atom(column.name, present, number_value(column, dialect))
     if column.kind == "category" and name.startswith(before):
         value = category_value(column, name[len(before) :], dialect)
         yield Atom(column.name, f"{value} = {text_literal(name[len(before) :])}", "1.0")
-    if column.kind in DATED:
+    if column.rules.parts:
         moment = date_text(column, dialect)
         if name == column.name and "days" in column.parts:
             yield Atom(column.name, present, dialect.days(moment))

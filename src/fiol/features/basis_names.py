@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fiol.features.basis import ColumnBasis
-from fiol.features.column_names import MISSING
+from fiol.features.column_kinds import MISSING
 from fiol.features.column_roles import Roles
 
 #: Between the names of the two bins of a cell.

@@ -6,11 +6,11 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from fiol.features.column_kinds import MISSING
 from fiol.features.product_names import TIMES
 
 #: What ends the name of a column in the name of a feature.
 SEPARATOR = re.compile("[=:.]")
-MISSING = " is missing"
 
 
 def column_and_value(feature: str, columns: Any) -> tuple[str | None, str | None]:

@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_names import column_and_value, column_of_feature
 from fiol.features.product_names import TIMES
-from fiol.features.table_encoding import DATED, TableEncoding
+from fiol.features.table_encoding import TableEncoding
 
 #: Roles of a feature: none (words, tags, products), the number of a column, a value of a category, a missing number.
 NO_ROLE, IS_NUMBER, IS_CATEGORY, IS_MISSING = range(4)
-#: Kinds of columns whose features are numbers.
-NUMERIC_KINDS = ("number", "numeric_text", *DATED)
 
 
 class Roles(NamedTuple):
@@ -89,9 +88,9 @@ def role_of(name: Any, kinds: dict[str, str], pairs: Sequence[Sequence[str]] = (
     if column is None:  # of a dict
         column, sign, _ = name.partition("=")
         return (IS_CATEGORY, column) if sign else (IS_NUMBER, name)
-    kind = kinds[column]
-    if kind in NUMERIC_KINDS:
+    kind = COLUMN_KINDS[kinds[column]]
+    if kind.is_number or kind.parts:
         if value == "":
             return IS_NUMBER, column
         return (IS_MISSING, column) if value is None else (IS_CATEGORY, f"{column}.{value.partition('=')[0]}")
-    return (IS_CATEGORY if kind == "category" else NO_ROLE), column
+    return (IS_CATEGORY if kind.sign and not kind.has_several else NO_ROLE), column

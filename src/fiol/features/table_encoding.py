@@ -1,24 +1,12 @@
-"""Table encodings: how the columns of a frame become features with names.
+"""Table encodings: the kind of every column of a table (`fiol.features.column_kinds`), and the rows of frames.
 
-| kind | features of a column `c` |
-|---|---|
-| `number` | `c` |
-| `numeric_text` | `c`, parsed from text |
-| `category` | `c=Rome`, which is 1, for every text (or number) |
-| `words` | `c:hello` for every word, with its count; with `ngrams=2`, also `c:new york` for every two in a row |
-| `tags` | `c=a`, `c=b` for a list of texts |
-| `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
-| `time` | `c`, the fraction of the day, and `c.hour=7` |
-| `skip` | none |
-| `undecided` | none: no value so far; the first frame that has one decides |
-
-A missing value is the feature `c is missing`, which is 1. A dict is a row as well: {"age": 30, "city": "Rome"} has the
-columns age and city (`fiol.features.table_rows`).
+A dict is a row as well: {"age": 30, "city": "Rome"} has the columns age and city (`fiol.features.table_rows`).
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,6 +15,7 @@ import numpy as np
 
 from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing, words_of_text
 from fiol.features.chunk import Names
+from fiol.features.column_kinds import COLUMN_KINDS, MISSING, PARTS, ColumnKind, part_features
 from fiol.features.column_values import (
     ColumnValues,
     Texts,
@@ -39,28 +28,6 @@ from fiol.features.frames import REAL_NUMBERS, Frame, as_frame, enumeration, mat
 from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
 
-#: Kinds of columns in words.
-KINDS = {
-    "number": "a number",
-    "numeric_text": "a number, parsed from text",
-    "category": "one feature for every value",
-    "words": "one feature for every word",
-    "tags": "one feature for every entry of a list",
-    "date": "parts of a date:",
-    "time": "the time of day:",
-    "skip": "left out",
-    "id": "left out: every value is different, or the row's number",
-    "undecided": "no value so far",
-}
-#: Parts of a date, in the order of a row's features.
-PARTS = ("days", "month", "weekday", "hour")
-#: Parts of a time of day.
-TIME_PARTS = ("days", "hour")
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-#: Kinds of columns that make no features.
-LEFT_OUT = ("skip", "id")
-#: Kinds with parts.
-DATED = ("date", "time")
 #: Texts with more words than that on average, most of them different, are words, not categories.
 SHORT_TEXT = 4.0
 #: A column is numbers if this share of its cells is: the others are odd cells.
@@ -91,8 +58,8 @@ class Column:
         where = f"column {self.name!r}"
         if not isinstance(self.name, str):
             raise TypeError(f"the name of a column must be a str, got {self.name!r}")
-        if not isinstance(self.kind, str) or self.kind not in KINDS:
-            raise ValueError(f"{where}: its kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
+        if not isinstance(self.kind, str) or self.kind not in COLUMN_KINDS:
+            raise ValueError(f"{where}: its kind must be one of {', '.join(COLUMN_KINDS)}, got {self.kind!r}")
         if type(self.ngrams) is not int or not 1 <= self.ngrams <= MAX_NGRAMS:
             raise ValueError(f"{where}: ngrams must be from 1 to {MAX_NGRAMS}, got {self.ngrams!r}")
         if not isinstance(self.parts, (list, tuple)):
@@ -115,28 +82,43 @@ class Column:
         more = str(self.ngrams) if self.kind == "words" and self.ngrams > 1 else self.format
         return f"{self.kind}:{more}" if more else self.kind
 
+    @functools.cached_property
+    def rules(self) -> ColumnKind:
+        """The rules of the column's kind."""
+        return COLUMN_KINDS[self.kind]
+
     @property
     def is_left_out(self) -> bool:
         """Whether the column makes no features."""
-        return self.kind in LEFT_OUT
+        return self.rules.is_left_out
+
+    @functools.cached_property
+    def missing_feature(self) -> str:
+        """The name of the feature of missing values."""
+        return self.name + MISSING
+
+    @functools.cached_property
+    def prefix(self) -> str:
+        """What is before a text, a word or an entry of a list in names of features."""
+        return self.name + self.rules.sign
 
     def describe(self) -> str:
         """Return the kind of the column in words."""
-        ending = {"category": f" ({self.name}=...)", "tags": f" ({self.name}=...)", "words": f" ({self.name}:...)"}
+        ending = f" ({self.prefix}...)" if self.rules.sign else ""
         more = f", and for up to {self.ngrams} in a row" if self.kind == "words" and self.ngrams > 1 else ""
         named = {
             **dict(zip(PARTS, PARTS, strict=True)),
             **({"days": "share of the day"} if self.kind == "time" else {}),
         }
-        parts = f" {', '.join(named[part] for part in self.parts)}" if self.kind in DATED else ""
+        parts = f" {', '.join(named[part] for part in self.parts)}" if self.rules.parts else ""
         form = f"; text as {self.format}" if self.format else ""
-        return f"{self.name}: {KINDS[self.kind]}{more}{parts}{form}{ending.get(self.kind, '')}"
+        return f"{self.name}: {self.rules.words}{more}{parts}{form}{ending}"
 
     @property
     def feature_endings(self) -> tuple[str, ...]:
         """What may follow the name of the column in names of features."""
-        more = {"category": ("=",), "tags": ("=",), "words": (":",)}.get(self.kind, ())
-        return (" is missing", *more, *(f".{part}=" for part in self.parts if part != "days"))
+        sign = (self.rules.sign,) if self.rules.sign else ()
+        return (MISSING, *sign, *(f".{part}=" for part in self.parts if part != "days"))
 
     def feature_columns(self, values: ColumnValues) -> list[FeatureColumn]:
         """Return the features of the column's values."""
@@ -146,9 +128,9 @@ class Column:
             if values.holds != "nothing" and not (values.holds == "texts" and (values.texts().codes < 0).all()):
                 values.refuse_all("missing, as it was in all of the first rows: name the kind of the column")
             return [self.number_column(np.full(len(values), np.nan))]
-        if self.kind in DATED:
+        if self.rules.parts:
             return self.date_columns(values.moments(self.format) if self.kind == "date" else values.times())
-        if self.kind in ("number", "numeric_text"):
+        if self.rules.is_number:
             return [self.number_column(values.numbers())]
         if self.kind == "tags":
             return [self.tag_column(*values.lists())]
@@ -159,12 +141,12 @@ class Column:
         rows = np.flatnonzero(values)
         kept = values[rows]
         missing = np.isnan(kept)
-        names = [self.name, f"{self.name} is missing"]
+        names = [self.name, self.missing_feature]
         return FeatureColumn(rows, missing.astype(np.int64), np.where(missing, 1.0, kept), names, [self.name] * 2)
 
     def category_column(self, values: Texts) -> FeatureColumn:
         """Return a feature per text, and one for missing values."""
-        names = [*(f"{self.name}={text}" for text in values.texts), f"{self.name} is missing"]
+        names = [*(self.prefix + text for text in values.texts), self.missing_feature]
         codes = np.where(values.codes < 0, len(values.texts), values.codes)
         return indicators(np.arange(len(codes)), codes, names, self.name)
 
@@ -177,12 +159,12 @@ class Column:
             words = words_of_text(text, self.ngrams)
             counts.append(len(words))
             codes += map(known.__getitem__, words)
-        names = [*(f"{self.name}:{word}" for word in known), f"{self.name} is missing"]
+        names = [*(self.prefix + word for word in known), self.missing_feature]
         return self.several(values.codes, [*counts, 1], [*codes, len(known)], names)
 
     def tag_column(self, counts: Any, values: Texts) -> FeatureColumn:
         """Return a feature per entry, and one for missing lists."""
-        names = [*(f"{self.name}={text}" for text in values.texts), f"{self.name} is missing"]
+        names = [*(self.prefix + text for text in values.texts), self.missing_feature]
         lengths = np.where(counts < 0, 1, counts)
         codes = np.full(lengths.sum(), len(values.texts))
         codes[np.repeat(counts >= 0, lengths)] = values.codes
@@ -207,27 +189,27 @@ class Column:
             values[rows] = (kept - FIRST_DAY) / np.timedelta64(1, "D")
             feature_columns.append(self.number_column(values))
         elif len(rows) < len(moments):
-            absent, names = np.flatnonzero(~known), [f"{self.name} is missing"]
+            absent, names = np.flatnonzero(~known), [self.missing_feature]
             feature_columns.append(indicators(absent, np.zeros_like(absent), names, self.name))
         for part in PARTS[1:]:
             if part not in self.parts:
                 continue
             if part == "month":
-                codes, labels = kept.astype("datetime64[M]").astype(np.int64) % 12, [str(k) for k in range(1, 13)]
+                codes = kept.astype("datetime64[M]").astype(np.int64) % 12
             elif part == "weekday":
-                codes, labels = (days.astype(np.int64) + 3) % 7, list(WEEKDAYS)
+                codes = (days.astype(np.int64) + 3) % 7
             else:
-                codes, labels = (kept - days).astype("timedelta64[h]").astype(np.int64), [str(k) for k in range(24)]
-            names = [f"{self.name}.{part}={value}" for value in labels]
+                codes = (kept - days).astype("timedelta64[h]").astype(np.int64)
+            names = part_features(self.name, part)
             feature_columns.append(indicators(rows, codes, names, f"{self.name}.{part}"))
         return feature_columns
 
     def with_parts(self, values: ColumnValues) -> Column:
         """Return the column with the parts and the format of its dates, from the values if no parts are given."""
-        if self.kind not in DATED or self.parts:
+        if not self.rules.parts or self.parts:
             return self
         if self.kind == "time":
-            return dataclasses.replace(self, parts=TIME_PARTS)
+            return self.with_all_parts()
         form = self.format
         if not form and values.holds == "texts":
             form = infer_format(self.name, values.texts().texts) or ""
@@ -235,6 +217,14 @@ class Column:
         moments = moments[~np.isnat(moments)]
         whole = bool((moments == moments.astype("datetime64[D]")).all())
         return dataclasses.replace(self, parts=PARTS[:-1] if whole else PARTS, format=form)
+
+    def with_all_parts(self) -> Column:
+        """Return the column with all parts of its kind, unless parts are given.
+
+        >>> Column("day", "date").with_all_parts().parts, Column("size", "number").with_all_parts().parts
+        (('days', 'month', 'weekday', 'hour'), ())
+        """
+        return dataclasses.replace(self, parts=self.parts or self.rules.parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as plain JSON, without fields that have their defaults."""

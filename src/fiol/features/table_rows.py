@@ -20,12 +20,10 @@ from fiol.features.column_values import BadValueError, ColumnValues, ListedValue
 from fiol.features.feature_columns import FeatureColumn
 from fiol.features.frames import REAL_NUMBERS, Frame, enumeration, sparse_entries
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import PARTS, TIME_PARTS, Column, TableEncoding
+from fiol.features.table_encoding import Column, TableEncoding
 
 #: Kinds of columns by what they hold, where no table encoding was inferred from rows.
 KINDS_BY_TYPE = {"numbers": "number", "lists": "tags", "dates": "date", "times": "time"}
-#: Kinds whose values are numbers.
-NUMERIC = ("number", "numeric_text")
 #: Types of values in dicts that have values of their own.
 NESTED = frozenset((dict, list))
 #: The greatest depth of dicts within dicts.
@@ -160,14 +158,14 @@ def features_of_dict(encoding: TableEncoding, row: dict[Any, Any]) -> dict[str, 
             continue
         number, of = 1.0, type(value)
         if value is None or (of is float and value != value):  # noqa: PLR0124
-            name = f"{name} is missing"
-        elif kind in NUMERIC and of in (float, int, bool):
+            name = column.missing_feature
+        elif column.rules.is_number and of in (float, int, bool):
             number = value
         elif kind == "category" and of is str and value:
-            name = f"{name}={value}"
+            name = column.prefix + value
         elif kind == "words" and of is str and value:
             for word in words_of_text(value, column.ngrams):
-                found[f"{name}:{word}"] = found.get(f"{name}:{word}", 0.0) + 1.0
+                found[column.prefix + word] = found.get(column.prefix + word, 0.0) + 1.0
             continue
         else:
             return None
@@ -291,5 +289,4 @@ def encoding_by_types(frame: Frame) -> TableEncoding:
 
 def column_by_type(values: ColumnValues) -> Column:
     """Return a column with the kind that follows from its type."""
-    kind = KINDS_BY_TYPE.get(values.holds, "category")
-    return Column(values.name, kind, parts={"date": PARTS, "time": TIME_PARTS}.get(kind, ()))
+    return Column(values.name, KINDS_BY_TYPE.get(values.holds, "category")).with_all_parts()

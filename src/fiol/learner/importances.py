@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_names import column_and_value, column_of_feature
 from fiol.features.column_roles import IS_CATEGORY, role_of
 from fiol.features.feature_moments import FeatureMoments
@@ -16,8 +17,6 @@ from fiol.learner.effects import effects_of
 from fiol.learner.model_core import ModelCore
 from fiol.summary import by_importance
 
-#: Kinds of columns of which a row may have several features at once.
-SEVERAL_AT_ONCE = ("words", "tags")
 #: If indicators of which a row has at most one are in this share of rows, every row has one, but for rounding.
 NEARLY_ALL_ROWS = 0.98
 
@@ -70,7 +69,7 @@ def columns_of_features(space: FeatureSpace) -> ColumnLayout:
         owner = column_of_feature(name, kinds, encoding.pairs)
         source, value = column_and_value(name, kinds)
         indicators[k] = source == owner and value != ""
-        alone = source != owner or kinds[owner] in SEVERAL_AT_ONCE
+        alone = source != owner or COLUMN_KINDS[kinds[owner]].has_several
         part = name.partition("=")[0] if indicators[k] and name.startswith(f"{owner}.") else owner
         group = f"feature {name}" if alone else f"column {part}"
         if group not in groups:

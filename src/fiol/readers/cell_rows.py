@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fiol.features.chunk import LARGEST, SMALLEST, Chunk
+from fiol.features.column_kinds import PART_VALUES, PARTS, part_features
 from fiol.features.date_formats import format_pieces
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import DATED, PARTS, WEEKDAYS, Column, TableEncoding
+from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.columns import NON_FEATURE_COLUMNS, coding_of
 from fiol.readers.line_blocks import bytes_and_words, wrapping
 from fiol.readers.loops import codes
@@ -59,11 +60,11 @@ class CellColumn:
         }
         if (column.kind, held) not in kinds:
             return None
-        name, values = column.name, [("month", range(1, 13)), ("weekday", WEEKDAYS), ("hour", range(24))]
-        parts = [(f"{name}.{part}={v}", f"{name}.{part}") for part, some in values for v in some]
-        fixed = [(name, name), (f"{name} is missing", name), *(parts if column.kind in DATED else [])]
+        name, fixed = column.name, [(column.name, column.name), (column.missing_feature, column.name)]
+        if column.rules.parts:
+            fixed += [(feature, f"{name}.{part}") for part in PART_VALUES for feature in part_features(name, part)]
         names, groups = zip(*fixed, strict=True)
-        prefix = {"category": f"{name}=", "words": f"{name}:"}.get(column.kind, "")
+        prefix = column.prefix if column.rules.sign else ""
         return cls(name, kinds[column.kind, held], column, prefix, names, groups)
 
 

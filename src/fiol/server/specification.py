@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from typing import Any
 
 from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Binary
-from fiol.features.table_encoding import PARTS, TIME_PARTS, Column, TableEncoding
+from fiol.features.table_encoding import TableEncoding
 from fiol.names import loss_named
 from fiol.workflow.job import model_of_options
 from fiol.workflow.model import TrainedModel, open_model
@@ -50,7 +49,7 @@ def empty_model(given: dict[str, Any]) -> TrainedModel:
     if options.columns:
         spec = TableEncoding.from_spec(options.columns, missing=options.missing or None)
         encoding = TableEncoding(
-            tuple(map(with_all_parts, spec.columns)),
+            tuple(column.with_all_parts() for column in spec.columns),
             pairs=tuple(map(tuple, options.pairs)),
             complete=True,
             missing=spec.missing,
@@ -66,16 +65,6 @@ def empty_model(given: dict[str, Any]) -> TrainedModel:
         raise ValueError(f"{options.loss} predicts numbers, and has no labels")
     _ = model.task
     return model
-
-
-def with_all_parts(column: Column) -> Column:
-    """Return a column of dates or times with all parts, unless parts are given: no rows decide about them.
-
-    >>> with_all_parts(Column("day", "date")).parts, with_all_parts(Column("size", "number")).parts
-    (('days', 'month', 'weekday', 'hour'), ())
-    """
-    parts = {"date": PARTS, "time": TIME_PARTS}.get(column.kind, ())
-    return dataclasses.replace(column, parts=column.parts or parts)
 
 
 def model_from_file(path: str) -> Any:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_names import column_and_value
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import LEFT_OUT
 from fiol.summary import columns as aligned
 
 #: Characters of an example, and columns in a table of text.
@@ -33,7 +33,7 @@ def summarize_columns(reading: Any, batches: Iterable[Any]) -> list[dict[str, An
         if isinstance(batch.X, NamedRows):
             add_features(found, features, batch.X)
     for name, summary in found.items():
-        if rows and features and summary["kind"] not in LEFT_OUT:
+        if rows and features and not is_left_out(summary):
             summary["features"] = len(features.get(name, ()))
             summary["missing"] = summary.pop("_missing", 0) / rows
         summary.pop("_missing", None)
@@ -63,12 +63,17 @@ def count_features(summaries: Sequence[dict[str, Any]], names: Sequence[Any] | N
     """Return summaries with the number of features that a model has of each column, but for those left out."""
     if names is None:
         return list(summaries)
-    counts = dict.fromkeys((summary["name"] for summary in summaries if summary["kind"] not in LEFT_OUT), 0)
+    counts = dict.fromkeys((summary["name"] for summary in summaries if not is_left_out(summary)), 0)
     for name in names:
         column, _ = column_and_value(str(name), counts)
         if column is not None:
             counts[column] += 1
     return [{**summary, "features": counts.get(summary["name"])} for summary in summaries]
+
+
+def is_left_out(summary: dict[str, Any]) -> bool:
+    """Return whether a column makes no features."""
+    return COLUMN_KINDS[summary["kind"].partition(":")[0]].is_left_out
 
 
 def count_columns(summaries: Sequence[dict[str, Any]]) -> str:
@@ -77,7 +82,7 @@ def count_columns(summaries: Sequence[dict[str, Any]]) -> str:
     >>> count_columns([{"kind": "number"}, {"kind": "skip"}])
     '1 column'
     """
-    used = sum(summary["kind"] not in LEFT_OUT for summary in summaries)
+    used = sum(not is_left_out(summary) for summary in summaries)
     return f"{used:,} column{'s' * (used != 1)}"
 
 

@@ -1,0 +1,67 @@
+"""The table of kinds of columns: each in words, the names of its features, and its parts.
+
+| kind | features of a column `c` |
+|---|---|
+| `number` | `c` |
+| `numeric_text` | `c`, parsed from text |
+| `category` | `c=Rome`, which is 1, for every text (or number) |
+| `words` | `c:hello` for every word, with its count; with `ngrams=2`, also `c:new york` for every two in a row |
+| `tags` | `c=a`, `c=b` for a list of texts |
+| `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
+| `time` | `c`, the fraction of the day, and `c.hour=7` |
+| `skip`, `id` | none |
+| `undecided` | none: no value so far; the first frame that has one decides |
+
+A missing value is the feature `c is missing`, which is 1. How one cell becomes a value is in
+`fiol.features.cell_rules`, whose functions are copied into exported modules, and therefore have the names again; tests
+compare them with this table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class ColumnKind:
+    """One kind of columns: what becomes of a column in words, and the rules that differ between kinds."""
+
+    words: str
+    sign: str = ""  #: between the name of the column and a text, in names of features
+    is_number: bool = False  #: whether a value is one number, and nothing else
+    parts: tuple[str, ...] = ()  #: of a date or time, in the order of a row's features
+    is_left_out: bool = False
+    has_several: bool = False  #: whether a row may have several of the features at once
+
+
+COLUMN_KINDS = {
+    "number": ColumnKind("a number", is_number=True),
+    "numeric_text": ColumnKind("a number, parsed from text", is_number=True),
+    "category": ColumnKind("one feature for every value", "="),
+    "words": ColumnKind("one feature for every word", ":", has_several=True),
+    "tags": ColumnKind("one feature for every entry of a list", "=", has_several=True),
+    "date": ColumnKind("parts of a date:", parts=("days", "month", "weekday", "hour")),
+    "time": ColumnKind("the time of day:", parts=("days", "hour")),
+    "skip": ColumnKind("left out", is_left_out=True),
+    "id": ColumnKind("left out: every value is different, or the row's number", is_left_out=True),
+    "undecided": ColumnKind("no value so far"),
+}
+#: All parts, in the order of a row's features.
+PARTS = COLUMN_KINDS["date"].parts
+#: The values of a part in names of features, but for the days, which are a number.
+PART_VALUES = {
+    "month": tuple(map(str, range(1, 13))),
+    "weekday": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
+    "hour": tuple(map(str, range(24))),
+}
+#: What follows the name of a column in the feature of missing values.
+MISSING = " is missing"
+
+
+def part_features(column: str, part: str) -> list[str]:
+    """Return the names of the features of a part.
+
+    >>> part_features("day", "weekday")[:2]
+    ['day.weekday=Mon', 'day.weekday=Tue']
+    """
+    return [f"{column}.{part}={value}" for value in PART_VALUES[part]]
