@@ -44,7 +44,7 @@ def model(request, frame, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "model.fiol"
     if request.param == "train":
         frame.to_csv(path.with_suffix(".csv"), index=False)
-        return fiol.train(path.with_suffix(".csv"), target="price")
+        return fiol.train(path.with_suffix(".csv"), target="price", features="linear")
     estimator = fiol.FIOLRegressor(random_state=0, max_iter=3, tol=None)
     estimator.fit(frame.drop(columns="price"), frame.price)
     estimator.save(path)
@@ -104,11 +104,13 @@ def test_interactions_and_words_have_columns(tmp_path):
     words = ["good", "bad", "old", "new", "red", "blue"]
     lines = [
         f"{a},{b},{' '.join(rng.choice(words, 6))} {k},{a * b + rng.normal():.3f}"
-        for k, (a, b) in enumerate(rng.integers(1, 9, (200, 2)))
+        for k, (a, b) in enumerate(rng.integers(1, 9, (300, 2)))
     ]
     path.write_text("a,b,text,y\n" + "\n".join(lines) + "\n")
-    model = fiol.train(path, target="y", pairs=[("a", "b")], columns={"text": "words"})
-    assert set(model.importances(by="column")) == {"a", "b", "a*b", "text"}
+    columns = {"a", "b", "a*b", "text"}
+    for features, pairs in (("linear", set()), ("additive", set()), ("auto", {"a & b"})):
+        model = fiol.train(path, target="y", pairs=[("a", "b")], columns={"text": "words"}, features=features)
+        assert set(model.importances(by="column")) == columns | pairs
     hashed = fiol.train(path, target="y", bits=10)
     with pytest.raises(ValueError, match="features are hashed"):
         hashed.importances(by="column")
@@ -146,9 +148,10 @@ def test_inspect_ranks_columns_and_features(frame, tmp_path):
     trained.save(model)
     done = CliRunner().invoke(main, ["inspect", str(model), "--json"])
     found = json.loads(done.stdout)
-    assert {c["column"]: c["matters"] for c in found["top_columns"]} == pytest.approx(trained.importances(by="column"))
-    assert {f["feature"]: f["matters"] for f in found["top"]} == pytest.approx(trained.importances())
+    top = trained.importances(20, by="column")
+    assert {c["column"]: c["matters"] for c in found["top_columns"]} == pytest.approx(top)
+    assert {f["feature"]: f["matters"] for f in found["top"]} == pytest.approx(trained.importances(20))
     text = CliRunner().invoke(main, ["inspect", str(model)]).stdout
     assert "column (standard deviation of what it adds to scores)" in text
     assert "feature (weight times standard deviation)" in text
-    assert text.count("  city ") == 1  # once in the table of columns
+    assert text.count("  city  ") == 1  # once in the table of columns

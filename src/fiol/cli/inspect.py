@@ -68,7 +68,7 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
         "zeros_share": 1.0 - nonzeros / features if features else None,
         "bits": learner.bits,
         "labels": learner.labels,
-        "columns": count_features(training.get("columns", []), learner.names),
+        "columns": count_features(training.get("columns", []), learner),
         "intercept": intercept.tolist() if hasattr(intercept, "tolist") else intercept,
         "members": members,
         "reading": learner.meta.get("reading"),

@@ -34,9 +34,8 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
 @learning(
     "--features",
     type=click.Choice(["linear", "additive", "pairwise", "auto"]),
-    default="linear",
-    show_default=True,
-    help="Columns as they are, with curves, or with curves and pairs of columns.",
+    help="Columns as they are, with curves, or with curves and pairs of columns "
+    "[default: auto for the columns of a table, linear for text and sparse formats].",
 )
 @learning("--max-features", type=click.IntRange(1), help="Hold at most this many features with a weight other than 0.")
 @learning(
@@ -287,6 +286,8 @@ def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
         yield from column_lines(columns)
         if reading is not None and reading.coding is not None and reading.coding.ids_message:
             yield f"Columns {reading.coding.ids_message}"
+    if reading is not None and job.state is None and not job.is_update and job.features_line():
+        yield job.features_line()
     target = None if reading is None else reading.target
     yield f"Target{'' if target is None else f' {target}'}: {job.task.why}"
     if job.class_weight:

@@ -33,6 +33,16 @@ class Roles(NamedTuple):
         return Roles(self.role[:features], self.column[:features], self.titles)
 
 
+def has_curve(kind: str) -> bool:
+    """Return whether a column of a kind may have a curve."""
+    return kind in NUMERIC_KINDS
+
+
+def has_bins(kind: str) -> bool:
+    """Return whether a column of a kind may be part of a pair: words and tags are not."""
+    return kind in NUMERIC_KINDS or kind == "category"
+
+
 def columns_of_numbers(features: int) -> Roles:
     """Return the roles of features that are columns of numbers."""
     return Roles(np.full(features, IS_NUMBER, np.int32), np.arange(features, dtype=np.int32), {})
@@ -93,4 +103,8 @@ def role_of(name: Any, kinds: dict[str, str], pairs: Sequence[Sequence[str]] = (
         if value == "":
             return IS_NUMBER, column
         return (IS_MISSING, column) if value is None else (IS_CATEGORY, f"{column}.{value.partition('=')[0]}")
+<<<<<<< HEAD
     return (IS_CATEGORY if kind.sign and not kind.has_several else NO_ROLE), column
+=======
+    return (IS_CATEGORY if has_bins(kind) else NO_ROLE), column
+>>>>>>> 1486d1f (Curves and pairs by default where fiol train reads a table)

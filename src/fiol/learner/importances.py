@@ -35,12 +35,16 @@ def importances(core: ModelCore, meta: Mapping[str, Any], most: int | None, X: A
     if by == "feature":
         size = weights if weights.ndim == 1 else np.sqrt(np.mean(weights * weights, axis=0))
         return by_importance(core.feature_names(), size * np.sqrt(np.maximum(squares - means * means, 0.0)), most)
-    if core.feature_count > space.features:
-        found = effects_of(core)
-        sizes = {one.name: one.size for one in found.columns} | {one.name: one.size for one in found.pairs}
-        return by_importance(list(sizes), np.array(list(sizes.values())), most)
-    layout = columns_of_features(space)
-    return by_importance(layout.columns, column_deviations(layout, np.atleast_2d(weights), means, squares), most)
+    layout, own = columns_of_features(space), core.own_numbers()
+    weights, means, squares = np.atleast_2d(weights)[:, own], means[own], squares[own]
+    if core.feature_count == space.features:
+        return by_importance(layout.columns, column_deviations(layout, weights, means, squares), most)
+    found, basis = effects_of(core), core.levels.basis  # type: ignore[union-attr]
+    assert basis is not None
+    apart = basis.slots_of(space.roles) < 0  # words, products and columns that were constant at first
+    sizes = dict(zip(layout.columns, column_deviations(layout, weights * apart, means, squares), strict=True))
+    sizes |= {one.name: one.size for one in found.columns} | {one.name: one.size for one in found.pairs}
+    return by_importance(list(sizes), np.array(list(sizes.values())), most)
 
 
 class ColumnLayout(NamedTuple):

@@ -485,7 +485,7 @@ def member_card(learner: Learner) -> Card | None:
 
 def column_card(learner: Learner) -> Card | None:
     """Return kinds, missing values, features and examples of columns; of models without them, descriptions."""
-    summaries = count_features(learner.meta.get("training", {}).get("columns", []), learner.names)
+    summaries = count_features(learner.meta.get("training", {}).get("columns", []), learner)
     if summaries:
         head, *rows = column_rows(summaries[:COLUMNS_PRINTED])
         title = f"{count_columns(summaries)} became {learner.n_features:,} features"

@@ -25,7 +25,8 @@ def empty_model(given: dict[str, Any]) -> TrainedModel:
     ----------
     given : `loss` (required), `labels` (the two labels of a binary loss, negative first, or all classes), `columns`
         (the kind of every column; without it rows are dicts of named features), `pairs`, `penalty`, `alpha`,
-        `l1_ratio`, `algorithm`, `step_size`, `bits`, `max_features`, `intercept`, `average`, `dtype`.
+        `l1_ratio`, `algorithm`, `step_size`, `bits`, `max_features`, `intercept`, `average`, `dtype`, `features`
+        ("linear" unless given).
 
     Examples
     --------
@@ -41,7 +42,7 @@ def empty_model(given: dict[str, Any]) -> TrainedModel:
     if not isinstance(given.get("loss"), str):
         raise ValueError('a specification names the loss, such as {"loss": "log_loss", "labels": ["no", "yes"]}')
     try:
-        options = TrainOptions(**given)
+        options = TrainOptions(**{"features": "linear", **given})
     except TypeError as error:
         raise ValueError(f"a specification has options of fiol.train, and labels: {error}") from None
     loss = loss_named(options.loss)

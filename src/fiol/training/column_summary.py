@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
+<<<<<<< HEAD
 from fiol.features.column_kinds import COLUMN_KINDS
+=======
+from fiol.features.basis_names import slot_names
+>>>>>>> 1486d1f (Curves and pairs by default where fiol train reads a table)
 from fiol.features.column_names import column_and_value
 from fiol.features.named_rows import NamedRows
 from fiol.summary import columns as aligned
@@ -59,8 +63,9 @@ def add_features(found: dict[str, dict[str, Any]], features: dict[str, set[str]]
             found[column]["_missing"] = found[column].get("_missing", 0) + int(counts[k])
 
 
-def count_features(summaries: Sequence[dict[str, Any]], names: Sequence[Any] | None) -> list[dict[str, Any]]:
-    """Return summaries with the number of features that a model has of each column, but for those left out."""
+def count_features(summaries: Sequence[dict[str, Any]], model: Any) -> list[dict[str, Any]]:
+    """Return summaries with the number of features of each column in a model, its curve included; none if left out."""
+    names, levels = model.core.space.names, model.core.levels
     if names is None:
         return list(summaries)
     counts = dict.fromkeys((summary["name"] for summary in summaries if not is_left_out(summary)), 0)
@@ -68,6 +73,10 @@ def count_features(summaries: Sequence[dict[str, Any]], names: Sequence[Any] | N
         column, _ = column_and_value(str(name), counts)
         if column is not None:
             counts[column] += 1
+    if levels is not None and levels.basis is not None:
+        curves = slot_names(levels.basis, names, model.core.space.roles)
+        for column, hats in zip(curves, levels.basis.hat_counts.tolist(), strict=True):
+            counts[column] = counts.get(column, 0) + hats
     return [{**summary, "features": counts.get(summary["name"])} for summary in summaries]
 
 
@@ -92,7 +101,8 @@ def column_rows(summaries: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     for summary in summaries:
         missing = "" if summary["missing"] is None else f"{summary['missing']:.1%}"
         features = "" if summary["features"] is None else f"{summary['features']:,}"
-        rows.append((summary["name"], summary["kind"], missing, features, ", ".join(summary["examples"])))
+        kind = f"{summary['kind']} + curve" if summary.get("curve") else summary["kind"]
+        rows.append((summary["name"], kind, missing, features, ", ".join(summary["examples"])))
     return rows
 
 

@@ -40,8 +40,9 @@ def train(
     options : weight, tag, format, columns (kinds by column), missing (texts that stand for missing values), pairs,
         reader (options of the format), on_error ("missing", "skip", "stop"); loss, penalty, alpha, l1_ratio, algorithm,
         step_size, bits, max_features, intercept, average, dtype, class_weight ("balanced", or weights by label),
-        features ("linear", "additive", "pairwise", "auto": curves and pairs of columns, docs/guides/tables.md); passes,
-        shuffle, seed, holdout, early_stop. Defaults are those of the command (`fiol train --help`).
+        features ("linear", "additive", "pairwise", "auto": curves and pairs of columns, docs/guides/tables.md; by
+        default "auto" for tables); passes, shuffle, seed, holdout, early_stop. Defaults are those of the command
+        (`fiol train --help`).
 
     Returns
     -------

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.joint_losses import JointLoss
+from fiol.features.column_roles import has_curve
 from fiol.integrations.parameters import STEP_SIZES, make_regularizer, make_update
 from fiol.learner import Learner
 from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO, algorithm_named, loss_named
@@ -23,7 +24,7 @@ from fiol.training.column_summary import summarize_columns
 from fiol.training.run import Regime, Training
 from fiol.training.task_inference import Task, distinct, has_value, infer_task, plain_values
 from fiol.workflow.errors import OptionError
-from fiol.workflow.model import TrainedModel, open_model
+from fiol.workflow.model import TrainedModel, is_path, open_model
 from fiol.workflow.options import TrainOptions, option_difference, option_text
 
 #: While all targets are the same, this many batches are read to find another one; of live data, this many rows.
@@ -53,7 +54,7 @@ class TrainingJob:
         follow_seconds: float | None = None,
     ) -> None:
         self.options, self.output = options, output
-        names = [name if isinstance(name, str) else str(getattr(name, "name", "a frame")) for name in data]
+        names = [os.fspath(one) if is_path(one) else str(getattr(one, "name", "a frame")) for one in data]
         #: The command, as a checkpoint keeps it.
         self.asked: dict[str, Any] = {"data": names, **options.stored()}
         try:
@@ -203,13 +204,34 @@ class TrainingJob:
         """Return the summaries of columns as a model's file keeps them; nothing if rows have no columns."""
         if self.reading.coding is None:
             return {}
-        return {"columns": summarize_columns(self.reading, self.first)}
+        found = summarize_columns(self.reading, self.first)
+        if self.features != "linear":
+            for summary in found:
+                summary["curve"] = has_curve(summary["kind"].partition(":")[0])
+        return {"columns": found}
+
+    @property
+    def features(self) -> str:
+        """Which features are made of columns: as given, or inferred."""
+        return self.options.inferred_features(self.encoding)[0]
+
+    @property
+    def encoding(self) -> Any:
+        """The encoding of the columns of a table; None for other data."""
+        return None if self.reading.coding is None else coding_of(self.reading)
+
+    def features_line(self) -> str:
+        """Return what is made of the columns, in words; nothing if there are no columns, or "linear" is given."""
+        features, why = self.options.inferred_features(self.encoding)
+        if features == "linear":
+            return f"Features: columns as they are; {why}" if why else ""
+        pairs = "" if features == "additive" else ", and pairs of columns"
+        return f"Features: columns, curves of columns of numbers{pairs} (--features linear: columns as they are)"
 
     def make_model(self) -> Any:
         """Return a new model as the options describe it; OptionError if there is none."""
         loss = self.task.loss
-        encoding = None if self.reading.coding is None else coding_of(self.reading)
-        model = model_of_options(self.options, loss, encoding)
+        model = model_of_options(self.options, loss, self.encoding)
         if isinstance(loss, JointLoss):
             for batch in self.first:
                 values = plain_values(batch.y)
@@ -334,7 +356,7 @@ def model_of_options(o: TrainOptions, loss: Any, encoding: Any) -> TrainedModel:
         "intercept": o.intercept,
         "average": o.average,
         "dtype": o.dtype,
-        "features": o.features,
+        "features": o.inferred_features(encoding)[0],
     }
     try:
         algorithm = None if o.algorithm is None else algorithm_named(o.algorithm)

@@ -20,6 +20,10 @@ STORED_DEFAULTS: dict[str, Any] = {
     "step_size": "auto",
     "no_intercept": False,
 }
+#: What `features` is for a table, unless it is given.
+TABLE_FEATURES = "auto"
+#: Options that a model with curves and pairs does not have: with any of them, `features` is "linear" unless given.
+LINEAR_OPTIONS = ("penalty", "algorithm", "bits", "max_features", "average")
 
 
 @dataclasses.dataclass
@@ -47,7 +51,7 @@ class TrainOptions:
     average: bool = False
     dtype: str = "float64"
     class_weight: Any = None
-    features: str = "linear"
+    features: str | None = None
     passes: int = 1
     shuffle: int = 0
     seed: int = 1
@@ -77,6 +81,29 @@ class TrainOptions:
         from fiol.names import PENALTIES, canonical_name
 
         return isinstance(self.penalty, str) and canonical_name(self.penalty, PENALTIES) == "elasticnet"
+
+    def inferred_features(self, encoding: Any) -> tuple[str, str]:
+        """Return which features are made of the columns of a table, and why if that is "linear"; see `features`.
+
+        >>> from fiol import TableEncoding
+        >>> table = TableEncoding.from_spec({"age": "number", "review": "words"})
+        >>> TrainOptions().inferred_features(table), TrainOptions(penalty="l1").inferred_features(table)
+        (('auto', ''), ('linear', 'with --penalty there are no curves and pairs'))
+        """
+        from fiol.components.table_basis import TableBasis
+        from fiol.features.column_roles import has_bins
+
+        if self.features is not None:
+            return self.features, ""
+        columns = 0 if encoding is None else sum(has_bins(column.kind) for column in encoding.columns)
+        if not columns:
+            return "linear", "" if encoding is None else "no column has numbers or categories"
+        alone = [name for name in LINEAR_OPTIONS if getattr(self, name)] + ["step_size"] * (self.step_size != "auto")
+        if alone:
+            return "linear", f"with {option_text(alone[0])} there are no curves and pairs"
+        if columns > TableBasis.max_columns:
+            return "linear", f"curves and pairs are made of at most {TableBasis.max_columns:,} columns"
+        return TABLE_FEATURES, ""
 
     def reading(self) -> dict[str, Any]:
         """Return what is given of a `ReaderConfig`, as `readers.reader_config.infer_config` takes it."""

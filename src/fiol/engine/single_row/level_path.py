@@ -11,7 +11,7 @@ from fiol.features.basis import Expander, find_basis
 from fiol.features.chunk import MOST_FEATURES, Chunk
 from fiol.features.column_roles import columns_of_numbers
 
-#: LevelRows with more entries than this are expanded by the general code.
+#: Rows with more entries than this are expanded by the general code.
 LONGEST_ROW = 4096
 
 
