@@ -35,12 +35,12 @@ class Roles(NamedTuple):
 
 def has_curve(kind: str) -> bool:
     """Return whether a column of a kind may have a curve."""
-    return kind in NUMERIC_KINDS
+    return COLUMN_KINDS[kind].is_number or bool(COLUMN_KINDS[kind].parts)
 
 
 def has_bins(kind: str) -> bool:
     """Return whether a column of a kind may be part of a pair: words and tags are not."""
-    return kind in NUMERIC_KINDS or kind == "category"
+    return has_curve(kind) or (bool(COLUMN_KINDS[kind].sign) and not COLUMN_KINDS[kind].has_several)
 
 
 def columns_of_numbers(features: int) -> Roles:
@@ -98,13 +98,8 @@ def role_of(name: Any, kinds: dict[str, str], pairs: Sequence[Sequence[str]] = (
     if column is None:  # of a dict
         column, sign, _ = name.partition("=")
         return (IS_CATEGORY, column) if sign else (IS_NUMBER, name)
-    kind = COLUMN_KINDS[kinds[column]]
-    if kind.is_number or kind.parts:
+    if has_curve(kinds[column]):
         if value == "":
             return IS_NUMBER, column
         return (IS_MISSING, column) if value is None else (IS_CATEGORY, f"{column}.{value.partition('=')[0]}")
-<<<<<<< HEAD
-    return (IS_CATEGORY if kind.sign and not kind.has_several else NO_ROLE), column
-=======
-    return (IS_CATEGORY if has_bins(kind) else NO_ROLE), column
->>>>>>> 1486d1f (Curves and pairs by default where fiol train reads a table)
+    return (IS_CATEGORY if has_bins(kinds[column]) else NO_ROLE), column

@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 
-<<<<<<< HEAD
-from fiol.features.column_kinds import COLUMN_KINDS
-=======
 from fiol.features.basis_names import slot_names
->>>>>>> 1486d1f (Curves and pairs by default where fiol train reads a table)
+from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_names import column_and_value
 from fiol.features.named_rows import NamedRows
 from fiol.summary import columns as aligned
