@@ -185,7 +185,7 @@ def test_html_of_a_model_has_names_as_text(column, value):
 
 
 def test_report_pages_have_names_labels_and_files_as_text(tmp_path):
-    """The pages of train and evaluate have the same elements whatever columns, values, labels and files are called."""
+    """Pages have the same elements whatever columns, values, labels and files are called."""
     found = []
     for folder, column, values, labels in (
         ("plain", "x", ["a", "b"], ["no", "yes"]),
@@ -198,12 +198,16 @@ def test_report_pages_have_names_labels_and_files_as_text(tmp_path):
         report = ["--report", home / "page.html"]
         how = ["--target", "target", "--algorithm", "FIOL", "-o", home / "m.fiol"]
         invoke("train", home / "rows.csv", *how, *report)
-        first = Elements((home / "page.html").read_text(encoding="utf-8")).found
-        invoke("evaluate", home / "m.fiol", home / "rows.csv", *report, "--force")
-        page = (home / "page.html").read_text(encoding="utf-8")
-        assert "<script>alert" not in page
-        assert "<img" not in page
-        found.append([tag for tag, _ in first] + [tag for tag, _ in Elements(page).found])
+        pages = [(home / "page.html").read_text(encoding="utf-8")]
+        for command in (
+            ["evaluate", home / "m.fiol", home / "rows.csv"],
+            ["compare", home / "rows.csv", "--target", "target", "--algorithm", "FIOL", "--step-sizes", "1,2"],
+            ["train", home / "rows.csv", "--target", "target", "--features", "auto", "-o", home / "curves.fiol"],
+        ):
+            invoke(*command, *report, "--force")
+            pages.append((home / "page.html").read_text(encoding="utf-8"))
+        assert not any("<script>alert" in page or "<img" in page for page in pages)
+        found.append([[tag for tag, _ in Elements(page).found] for page in pages])
     assert found[0] == found[1]
 
 

@@ -58,6 +58,11 @@ svg .band { fill: var(--accent); fill-opacity: .18; stroke: none; }
 svg rect.rows { fill: var(--members); fill-opacity: .45; }
 svg rect.plus { fill: var(--accent); } svg rect.minus { fill: var(--other); }
 svg .name.main { fill: var(--accent); font-weight: 600; } svg .name.other { fill: var(--other); font-weight: 600; }
+th:first-child, td:first-child { text-align: left; }
+h3 { font-size: 1rem; margin: 1.4rem 0 .4rem; } sup { line-height: 0; } .good { color: var(--good); }
+.bad { color: var(--bad); font-weight: 700; } table.claims th, table.claims td { text-align: left; }
+figure { margin: 1.5rem 0; } figcaption { font-weight: 600; margin-bottom: .4rem; }
+figure img { display: block; width: 100%; height: auto; background: #fff; border-radius: 6px; }
 footer { margin-top: 1.5rem; }
 @media print { body { background: #fff; } .card, .tile { break-inside: avoid; } }
 """
@@ -70,11 +75,13 @@ class Card(NamedTuple):
     body: str
     remark: str = ""
     wide: bool = False  #: comes after the others, as wide as the page
+    anchor: str = ""  #: the name that links go to
 
     def html(self) -> str:
         """Return the card as HTML; title and remark are plain text."""
         remark = f'<p class="soft">{escape(self.remark)}</p>' if self.remark else ""
-        return f'<section class="card"><h2>{escape(self.title)}</h2>{remark}{self.body}</section>'
+        anchor = f' id="{escape(self.anchor)}"' if self.anchor else ""
+        return f'<section class="card"{anchor}><h2>{escape(self.title)}</h2>{remark}{self.body}</section>'
 
 
 def html_page(title: str, lead: str, tiles: Sequence[tuple[str, str]], cards: Sequence[Card], foot: str) -> str:
