@@ -9,6 +9,8 @@ OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
 # Tests that use other libraries.
 OLDEST_TESTS ?= tests/integrations tests/models tests/features tests/persistence/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
+# Three workers keep two cores busy: many tests wait for servers, signals and locks.
+PYTEST := -m pytest -n 3 --dist worksteal
 # Needs root.
 INSTALL_POSTGRES := { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql; }
 INSTALL_CHROMIUM := { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; }
@@ -37,13 +39,13 @@ reproduce: $(VENV)/.reproduce  ## the paper's experiments: tables, figures and a
 	$(BIN)/fiol reproduce all $(OPTIONS)
 
 test: $(VENV)/.test  ## all tests, compiled code included
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python $(PYTEST)
 
 test-nojit: $(VENV)/.test  ## all tests in the interpreter, without numba; TESTS="tests/engine ..." runs a part
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(TESTS)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python $(PYTEST) $(TESTS)
 
 test-oldest: $(OLDEST)/.ready  ## tests that use other libraries, with the oldest versions that pyproject.toml allows
-	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -W default $(OLDEST_TESTS)
+	$(OLDEST)/bin/python $(PYTEST) -W default $(OLDEST_TESTS)
 
 test-spark: $(SPARK)/.ready  ## fiol.spark on a cluster of two processes of this machine; needs Java 17 or newer
 	@test -n "$$JAVA_HOME" || command -v java > /dev/null || { echo "test-spark needs Java 17 or newer: install it, or set JAVA_HOME" >&2; exit 1; }
@@ -62,7 +64,7 @@ test-release: $(VENV)/.release  ## build wheel and sdist, check them, install th
 
 test-browser: $(VENV)/.browser  ## the dashboard in Chromium; installs Debian's package if there is none
 	@command -v chromium > /dev/null || command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || $(INSTALL_CHROMIUM)
-	FIOL_BROWSER=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/browser
+	FIOL_BROWSER=1 $(BIN)/python $(PYTEST) tests/browser
 
 check: $(VENV)/.check  ## formatting, lints, types, layers
 	$(BIN)/ruff format --check .

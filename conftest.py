@@ -51,7 +51,7 @@ def pytest_collection_finish():
 
 
 #: Examples that run as they do for a reader.
-COMPILED = ("README.md", "fiol.step.solve_step")
+COMPILED = ("README.md",)
 #: Examples whose default ensembles do so: they make too many rounds for the interpreter.
 ENSEMBLES_COMPILED = (
     "estimators.md",

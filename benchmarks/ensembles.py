@@ -146,7 +146,7 @@ def of_vw(rows: Rows, vw: list[str], folder: Path) -> Contestant:
 
 
 def event_contestant(compiled: bool, events: int) -> Contestant:
-    """So many calls of `learn_one`."""
+    """Call `learn_one` for every row."""
     draw = np.random.default_rng(1)
     indices = [np.sort(draw.choice(10_000, EVENT, replace=False)).astype(np.int32) for _ in range(events)]
     values, labels = draw.standard_normal((events, EVENT)), draw.choice([-1.0, 1.0], events).tolist()
@@ -215,7 +215,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder of public data sets")
     parser.add_argument("--sets", nargs="*", metavar="NAME", help="only these of them")
-    parser.add_argument("--rounds", type=int, default=7, help="the best of so many counts (default: %(default)s)")
+    parser.add_argument(
+        "--rounds", type=int, default=7, help="number of runs, of which the best counts (default: %(default)s)"
+    )
     parser.add_argument(
         "--cpu", action="store_true", help="processor time, of all but Vowpal Wabbit: on a busy machine"
     )

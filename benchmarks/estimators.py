@@ -157,7 +157,7 @@ def pass_times(task: Task, rounds: int, penalties: tuple[str | None, ...]) -> li
 
 
 def fit(model: Any, task: Task) -> Any:
-    """Fit, whatever becomes of it: explicit steps on raw columns overflow."""
+    """Fit and ignore overflow, which explicit steps have on raw columns."""
     try:
         return model.fit(task.X, task.y)
     except ValueError as error:

@@ -33,7 +33,7 @@ FIRST = 30
 
 
 def events(features: int, names: str, rows: int, seed: int = 0) -> list[Event]:
-    """Rows of so many named features, and targets; see the top of this file for `names`.
+    """Return rows of named features, and targets; see the top of this file for `names`.
 
     >>> [len({name for x, _ in events(2, names, 50) for name in x}) for names in NAMES]
     [2, 8, 100, 2]

@@ -46,7 +46,7 @@ from benchmarks.tuning import find_vw
 from fiol.readers.reader_config import ReaderConfig, infer_config
 
 CACHE = data.CACHE.parent / "files"
-#: What is parsed alone is at most so many bytes.
+#: Most bytes that are parsed alone.
 PARSED = 100e6
 #: Bytes that go through a pipe.
 PIPED = 1e9
@@ -230,7 +230,7 @@ def train(texts: Texts, vw: list[str] | None, rounds: int, quick: bool) -> list[
 
 
 def peak_of_pipe(path: Path, size: float, quick: bool) -> float:
-    """The largest resident size, in MB, of a process that learns from so many bytes through a pipe, a text repeated."""
+    """The largest resident size, in MB, of a process that learns from `size` bytes through a pipe, a text repeated."""
     command = command_of("l1", "svmlight", "-", quick)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
         assert process.stdin is not None
@@ -324,7 +324,7 @@ def parse_alone(texts: Texts, rounds: int) -> dict[str, float]:
 
 
 def tell(heading: list[str], found: dict[str, float]) -> None:
-    """A table of numbers with names, at once: a run that is stopped has told what it knew."""
+    """A table of numbers with names, printed at once, so that a run that is stopped has printed its results."""
     progress("")
     print(table(heading, [[name, f"{number:.0f}"] for name, number in found.items()]), "\n", flush=True)
 
@@ -378,7 +378,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", type=float, default=600.0, metavar="MB", help="made-up text, in MB (default: 600)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder of public data sets")
     parser.add_argument("--sets", nargs="*", metavar="NAME", help="only these of them")
-    parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts (default: 3)")
+    parser.add_argument("--rounds", type=int, default=3, help="number of runs, of which the best counts (default: 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers to a file")
     parser.add_argument("--vw", metavar="COMMAND", help="how to start Vowpal Wabbit, such as 'python -m vowpalwabbit'")
     parser.add_argument("--no-vw", action="store_true", help="leave Vowpal Wabbit out")

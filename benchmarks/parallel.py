@@ -7,8 +7,8 @@
 Rows are shuffled; four of five are learned from once, by `Learner.learn` (one stream) and by `Learner.learn_parallel`
 with K parts (simulated, one after the other: the result does not depend on threads). A number is the loss of the fifth
 part, in percent above that of the one stream with the same rows and learner: the mean over shuffles, and the worst.
-Of K = 4, 16 and 64 there is the first shuffle alone. `--clicks` is a made-up stream of so many rows (`data.clicks`),
-which is never whole in memory; the rows held back are as many as a block has.
+Of K = 4, 16 and 64 there is the first shuffle alone. `--clicks` is the number of rows of a made-up stream
+(`data.clicks`), which is never whole in memory; one block of rows is held out.
 "mean" is what has to be beaten: K learners, each with its part of the rows, merged once in the end (`Learner.merge`).
 """
 
@@ -37,11 +37,11 @@ LEARNERS: dict[str, Callable[[Any], Any]] = {
 PARTS = (2, 4, 8, 16, 32, 64)
 #: With these numbers of parts, all shuffles are learned from.
 SHUFFLED = (2, 8, 32)
-#: Clicks are made so many at a time.
+#: Clicks that are made at once.
 BLOCK = 250_000
 MEAN = "mean, K = 8"
 SOURCES = (*data.SOURCES, data.MORE_BINARY[1], *data.NUMBERS)
-#: Sets are cut to so many rows.
+#: Most rows of a set.
 MOST_ROWS = 150_000
 
 
@@ -93,7 +93,7 @@ def measure(rows: Rows, shuffles: int, parts: tuple[int, ...], squared: bool, fi
 
 
 def measure_clicks(rows: int, parts: tuple[int, ...]) -> list[Costs]:
-    """Both learners on a made-up stream of clicks, each round in so many parts, or all rows alone."""
+    """Both learners on a made-up stream of clicks, with parallel rounds of `parts`, or with one stream."""
     kept = data.clicks(min(BLOCK, rows), block=rows)
     X, found = kept.matrix(), []
     for name, make in LEARNERS.items():
@@ -144,7 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--parts", nargs="+", type=int, default=list(PARTS), metavar="K")
     parser.add_argument("--shuffles", type=int, default=3, metavar="N")
     parser.add_argument("--first", type=int, default=0, metavar="SEED", help="of the first shuffle")
-    parser.add_argument("--clicks", type=int, metavar="ROWS", help="a made-up stream of so many rows, instead of sets")
+    parser.add_argument("--clicks", type=int, metavar="ROWS", help="rows of a made-up stream, instead of sets")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers")
     parser.add_argument("--quick", action="store_true", help="made-up rows, one shuffle")
     given = parser.parse_args(arguments)

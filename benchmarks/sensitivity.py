@@ -59,7 +59,7 @@ SOURCES = tuple(
     if source.name == name
 )
 SKLEARN, VW, RIVER, EXPLICIT, EXACT = "scikit-learn", "Vowpal Wabbit", "River", "explicit", "exact"
-#: A size is a good choice if its loss is at most so many times that of the ensemble.
+#: A size is a good choice if its loss is at most this multiple of the loss of the ensemble.
 NEAR = 1.1
 
 

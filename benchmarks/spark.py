@@ -260,11 +260,11 @@ class CostModel(NamedTuple):
     search: float
 
     def rounds(self, rows: float) -> float:
-        """How many rounds so many rows have after those that are learned from alone."""
+        """Return the number of rounds of the rows after the first ones, which one worker learns."""
         return math.log(max(rows / rows_alone(int(rows)), 1.0)) / math.log1p(GROWTH)
 
     def seconds(self, rows: float, workers: float) -> float:
-        """How long so many workers need."""
+        """Return the seconds of a number of workers."""
         alone = min(rows_alone(int(rows)), rows)
         shared = (rows * self.read + (rows - alone) * self.row) / workers
         each = self.job + workers * self.take + self.search
@@ -278,8 +278,8 @@ class CostModel(NamedTuple):
 def fitted(one: SparkRun, two: SparkRun) -> CostModel:
     """The model of cost, by processor time: a second executor has as many rounds as the first, and shares its rows.
 
-    So E2 - E1 is what an executor needs for its rounds, whatever the rows, and 2 E1 - E2 is for the rows, of which wall
-    times tell the parts. Where processor time is not known, wall time is all there is.
+    So E2 - E1 is the time of an executor for its rounds, independent of the rows, and 2 E1 - E2 is for the rows; wall
+    times split it into parts. Where processor time is not known, wall time is used.
     """
     both = one, two
     read, work = (np.mean(some) for some in ([run.read * run.workers for run in both],

@@ -68,9 +68,9 @@ from fiol import (
 from fiol.presets import STACKED
 
 STRENGTHS = np.logspace(-8.0, -1.0, 15).tolist()
-#: Numbers of weights to have, where a model is told them, and its penalty.
+#: Numbers of weights, for models with a budget of weights, and their penalty.
 WEIGHTS, WEAK = [10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 3000], 1e-5
-#: One of so many rows is held back; so many scikit-learn sees at once.
+#: One row in this number is held out; rows in a batch of scikit-learn.
 FIFTH, BLOCK = 5, 256
 #: The least strength for the batch.
 WEAKEST_BATCH = 3e-6
@@ -100,7 +100,7 @@ class Model(NamedTuple):
     name: str
     made_from: str
     run: Callable[[Split, float], Run]
-    budgets: bool = False  #: whether it is told how many weights to have, instead of a strength
+    budgets: bool = False  #: whether the model is given a number of weights instead of a penalty strength
 
 
 #: Models there are when all rows have been seen: these have no progressive loss, and are not counted among the others.
@@ -148,7 +148,7 @@ def own_run(make: Callable[..., Any], split: Split, lam: float) -> Run:
 
 
 def budget_run(split: Split, budget: float) -> Run:
-    """A weak penalty, and a model with so many weights in the end."""
+    """Return a weak penalty, and a model with a budget of weights."""
     first, rest = split
     learner = Learner(Stacked(Logistic(), L1(WEAK)), n_features=first.rows.d, compiled=first.compiled)
     learner.learn(first.rows.matrix(), first.rows.y)
@@ -286,7 +286,7 @@ class Found(NamedTuple):
     columns: dict[str, list[str]]
 
     def at(self, column: str, what: str, nonzero: int) -> float:
-        """The best loss of a column with so many non-zeros; not a number if it never has so few."""
+        """Return the best loss of a column with at most `nonzero` non-zeros; infinite if it never has so few."""
         return min((loss_at(self.runs[name], what, nonzero) for name in self.columns[column]), default=np.nan)
 
     def peer(self, what: str, nonzero: int) -> float:
@@ -296,7 +296,7 @@ class Found(NamedTuple):
 
 
 def loss_at(runs: list[Run], what: str, nonzero: int) -> float:
-    """The loss with so many non-zeros, between runs along the logarithm of their number; infinite if none has so few.
+    """Return the loss at `nonzero` weights, interpolated between runs on a log scale; infinite if no run has so few.
 
     >>> runs = [Run(10, 0.4, 0.0), Run(1000, 0.2, 0.0), Run(2000, 0.3, 0.0), Run(0, 0.7, 0.0)]
     >>> [round(loss_at(runs, "progressive", n), 12) for n in (9, 10, 100, 1000, 5000)]

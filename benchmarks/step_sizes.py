@@ -27,7 +27,7 @@ from fiol import COMID, FIOL, AdaGrad, Constant, Learner, Logistic, ScaleFree, S
 from fiol.plots import BLUE, ORANGE, RED, SKY, load_matplotlib, save_figure
 
 SIZES = np.logspace(-3.0, 3.0, 13)
-#: A size is a good choice if its loss is at most so many times that of the best size, explicit or exact.
+#: A size is a good choice if its loss is at most this multiple of the loss of the best size, explicit or exact.
 NEAR = 1.1
 EXPLICIT, EXACT = "explicit", "exact"
 #: COMID without a penalty is SGD, and has the other fields of FIOL.
@@ -96,7 +96,7 @@ def badly_scaled(rows: int, d: int = 30, seed: int = 0) -> Rows:
 
 
 def made_up(rows: int) -> Iterator[Rows]:
-    """Rows for those who have no data sets at hand."""
+    """Return made-up rows, for runs without data sets."""
     yield data.text_like(rows, 20_000)
     yield badly_scaled(rows)
 

@@ -63,7 +63,7 @@ class Plan(NamedTuple):
     synthetic: tuple[int, int]  #: rows and features of the made-up one
     widths: tuple[int, ...]  #: features of the models that grow
     few: int  #: features they ever see, so few that caches and TLB hold what is kept of them
-    many: int  #: and so many that these do not
+    many: int  #: features that do not fit the cache
     sizes: tuple[int, ...]  #: non-zeros of the rows that grow
     d: int  #: and their features
     volume: int  #: non-zeros in a run, for as many rows as that makes
@@ -192,7 +192,7 @@ def with_faster(found: Result) -> Result:
 
 
 def even_rows(nnz: int, rows: int, features: int, seed: int = 1) -> Rows:
-    """Rows with one feature from each of `nnz` equal ranges, of norm about 1, with labels nobody can learn.
+    """Rows with one feature from each of `nnz` equal ranges, of norm about 1, with random labels.
 
     No feature is likelier than another to be in the cache, and no step ever becomes easy.
     """

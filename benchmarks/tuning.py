@@ -74,9 +74,9 @@ from fiol import (
 
 CACHE = data.CACHE.parent / "tuning"
 SIZES = np.logspace(-3.0, 3.0, 13).tolist()
-#: Sets with at most so many columns are tables: to others than ours, their zeros are values.
+#: Sets with at most this number of columns are tables: other libraries get their zeros as values.
 TABLE = 100
-#: River sees sets with at most so many rows, and entries times classes, of which it takes a microsecond or more each.
+#: Largest sets for River: rows, and entries times classes, which take it a microsecond or more each.
 RIVER_ROWS, RIVER_ENTRIES = 60_000, 2e7
 
 # --- what is learned --------------------------------------------------------------------------
@@ -181,7 +181,7 @@ SINGLE = "best single"
 
 
 def own_scores(make: Callable[[Any], Any], task: Task) -> Any:
-    """Scores of a learner, which is told the classes and nothing else."""
+    """Return the scores of a learner that is given the classes and nothing else."""
     classes = range(task.classes) if task.kind is CLASSES else None
     return Learner(make(task.kind.loss), classes=classes, compiled=task.compiled).learn(task.rows.matrix(), task.labels)
 
@@ -293,7 +293,7 @@ VW_RUNS = (("-l", "0.5"), ("-l", "0.1"), ("-l", "2"), ("-l", "10"), ("--coin",),
 
 
 def find_vw(command: str | None) -> list[str] | None:
-    """How to start Vowpal Wabbit: as one was told, or the program, or the Python package."""
+    """Return the command of Vowpal Wabbit: the option, the program, or the Python package."""
     if command is not None:
         return shlex.split(command)
     if shutil.which("vw"):
@@ -514,7 +514,7 @@ def measure(task: Task, columns: Columns, kept: Kept) -> Found:
 
 
 def made_up(rows: int, seed: int = 0) -> Iterator[tuple[Rows, Kind]]:
-    """A set of each kind, for those who have no data at hand."""
+    """Return a made-up set of each kind."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((rows, 8)) * 10.0 ** np.linspace(-1.0, 1.0, 8)
     scores = x @ (rng.standard_normal((8, 3)) / 10.0 ** np.linspace(-1.0, 1.0, 8)[:, None])
@@ -556,7 +556,7 @@ def report(found: list[Found]) -> str:
 
 
 def number(value: float, digits: int) -> str:
-    """A number with so many digits behind the point, or its size, or what happened instead."""
+    """Return a number with `digits` decimals, its size, or the error."""
     if not np.isfinite(value):
         return "overflow" if value == np.inf else "-"
     return f"{value:.{digits}f}" if value < 1000.0 else f"{value:.0e}"

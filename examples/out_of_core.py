@@ -1,4 +1,4 @@
-"""A file that is read in chunks: `partial_fit`, with a class that nobody knew of at first.
+"""A file that is read in chunks: `partial_fit`, with a class that appears later.
 
 python examples/out_of_core.py [--quick]
 
@@ -33,7 +33,7 @@ def write_file(path: Path, rows: int, d: int = 8) -> None:
 
 
 def read_chunks(path: Path, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The file, so many rows at a time; never more than these are in memory."""
+    """Yield the file in chunks of rows; only one chunk is in memory."""
     with path.open(newline="") as file:
         reader = csv.reader(file)
         next(reader)

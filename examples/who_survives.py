@@ -24,7 +24,7 @@ from fiol import AdaGrad, Constant, Polynomial
 
 LOSS, PENALTY = fiol.Squared(), fiol.L1(1e-3)
 TUNING_FREE = fiol.FIOL(LOSS).step_size
-#: A run survives if its loss is below so many times that of w = 0.
+#: A run survives if its loss is below this multiple of the loss of w = 0.
 LIMIT = 10.0
 
 
@@ -183,7 +183,7 @@ def draw(race: Race, sweeps: dict[str, Sweep], path: Path) -> None:
 
     styles = {
         "SGD": (plots.RED, "-", "right"),
-        "COMID": (plots.RED, "-", ""),  # not to be told from SGD
+        "COMID": (plots.RED, "-", ""),  # the same curve as SGD
         "RDA": (plots.PURPLE, "-", "left"),
         "FTRL-Proximal": (plots.ORANGE, "-", "right"),
         "I-SGD": (plots.ORANGE, "--", "left"),

@@ -37,8 +37,8 @@ def test_exports_of_a_table_have_the_scores_of_the_model(loss, features):
         "Logistic": np.sign(y - 0.5),
         "Softmax": np.where(y > 0.8, "high", np.where(y < -0.5, "low", "middle")).astype(object),
     }[type(loss).__name__]
-    learner = fiol.Learner(loss=loss, features=features, compiled=True)
-    learner.learn(frame[:300], targets[:300])
+    learner = fiol.Learner(loss=loss, features=features, compiled=not isinstance(loss, fiol.Softmax))  # compiles long
+    learner.learn(frame[:240], targets[:240])
     rows = frame[300:]
     scores = learner.scores(rows).reshape(len(rows), -1)
     module = {}
