@@ -30,6 +30,7 @@ extensions = [
     "markdown_docstrings",
     "offline_mathjax",
     "repository_links",
+    "whole_streams",
 ]
 exclude_patterns = ["_ext", "_templates"]
 nitpicky = False
@@ -56,6 +57,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"fiol {release}"
 html_static_path = ["_static"]
 html_css_files = ["fiol.css"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "search_order.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -224,3 +224,14 @@ def test_measured_numbers_stand_beside_the_command_that_gives_them(page):
 def test_benchmark_page_is_short():
     words = (DOCS / "project" / "benchmarks.md").read_text(encoding="utf-8").replace("|", " ").split()
     assert len(words) <= 1500
+
+
+@pytest.mark.parametrize(
+    "query",
+    "learning rate, class weights, probabilities, early stopping, serving, delayed labels, interactions, the paper, "
+    "file size, threads, citing, upgrading, contributing".split(", "),
+)
+def test_search_for_a_common_question_finds_its_section(query):
+    """The search of the pages lists a section whose title contains the query and is at most twice as long."""
+    titles = re.findall(r"^## (.+)$", (ROOT / "docs" / "questions.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert [title for title in titles if query in title.lower() and len(title) <= 2 * len(query)]
