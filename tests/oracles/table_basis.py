@@ -1,4 +1,4 @@
-"""Hats and cells of rows by plain loops over a dense table of numbers, as a reference for `fiol.features.basis`."""
+"""Hats and nodes of rows by plain loops over a dense table of numbers, as a reference for `fiol.features.basis`."""
 
 import itertools
 
@@ -13,16 +13,24 @@ def knots_of_column(values, most):
     return np.unique(np.quantile(values, [k / most for k in range(most + 1)])), False
 
 
-def bin_of(value, knots, few):
-    """Return the nearest knot, or the interval."""
-    if few:
-        distances = [abs(value - knot) for knot in knots]
-        return len(knots) - 1 - int(np.argmin(distances[::-1]))  # of two that are equally near, the upper one
-    return min(max(sum(value >= knot for knot in knots) - 1, 0), len(knots) - 2)
+def points_of(knots, few, intervals):
+    """Return the points of a grid: all knots that are values, or the first, the last and some between them."""
+    if few or len(knots) <= intervals + 1:
+        return knots
+    return np.array([knots[round((len(knots) - 1) * k / intervals)] for k in range(intervals + 1)])
 
 
-def expanded(X, first, most=24):
-    """Return a dense matrix: the columns, all hats, all cells of all pairs; knots are those of the first rows."""
+def node_values(x, z, a, b):
+    """Return what a node at grid points (a, b) adds at (x, z): the tent of a plane that is 1 there, 0 at its neighbors.
+
+    `x` and `z` are positions in units of the grid; intervals are split by the diagonal from (0, 0) to (1, 1).
+    """
+    u, v = x - a, z - b
+    return max(0.0, 1.0 - max(abs(u), abs(v), abs(u - v)))
+
+
+def expanded(X, first, most=24, intervals=8):
+    """Return a dense matrix: the columns, all hats, all nodes of all pairs; knots are those of the first rows."""
     parts, slots = [X], []
     for column in X.T:
         if len(set(column[:first])) < 2:
@@ -31,10 +39,15 @@ def expanded(X, first, most=24):
         if len(knots) > 2:
             hats = [np.interp(column, knots, unit) for unit in np.eye(len(knots))]
             parts.append(np.column_stack(hats))
-        bins = len(knots) + 1 if few else len(knots)
-        slots.append((np.array([bin_of(value, knots, few) for value in column]), bins))
-    for (a, n), (b, m) in itertools.combinations(slots, 2):
-        cells = np.zeros((len(X), n * m))
-        cells[np.arange(len(X)), a * m + b] = 1.0
-        parts.append(cells)
+        points = points_of(knots, few, intervals)
+        slots.append((np.interp(column, points, np.arange(len(points))), len(points)))
+    for (x, n), (z, m) in itertools.combinations(slots, 2):
+        nodes = np.zeros((len(X), n + 1, m + 1))  # the last ones are for missing values
+        for r in range(len(X)):
+            for a in (int(x[r]), int(x[r]) + 1):
+                for b in (int(z[r]), int(z[r]) + 1):
+                    value = node_values(x[r], z[r], a, b)
+                    if value:
+                        nodes[r, a, b] = value
+        parts.append(nodes.reshape(len(X), -1))
     return np.hstack(parts)

@@ -6,17 +6,18 @@ from fiol.components.component import Component, require
 
 
 class TableBasis(Component):
-    """Curves of columns and cells of pairs of columns, as features of an ensemble with several levels.
+    """Curves of columns and surfaces of pairs of columns, as features of an ensemble with several levels.
 
-    Level 1 has the features as they are, level 2 adds curves, level 3 adds cells. Each level is an ensemble of its own,
-    and a Newton stack combines their scores, so that the whole is one linear model of all features: a generalized
+    Level 1 has the features as they are, level 2 adds curves, level 3 adds surfaces. Each level is an ensemble of its
+    own, and a Newton stack combines their scores, so that the whole is one linear model of all features: a generalized
     additive model with pairwise interactions (Hastie and Tibshirani 1986; Lou et al. 2013).
 
     - A **curve** of a column of numbers has a hat function at each of its knots. They are the quantiles of the first
       `rows` rows; of a column with at most `knots` different values there, the values. Hats are linear between knots
       and constant beyond the outermost ones, where the column itself continues linearly.
-    - A **cell** of two columns is 1 where both are in given bins: the values nearest to a knot of a column with few
-      values, an interval between two knots of any other column of numbers, or a category. A missing value is a bin.
+    - A **surface** of two columns has a weight for each node of a grid: `grid` + 1 of the knots of a column, or all of
+      them if these are its values; each category; and a missing value. Between nodes it is linear in triangles, so that
+      a row has at most three nodes of each pair.
 
     Parameters
     ----------
@@ -24,9 +25,10 @@ class TableBasis(Component):
         and 3 go on from there. Whenever there are half as many rows again, the last `rows` rows are looked at: if more
         than 5 % of them are beyond the knots of a column, it gets more knots there.
     knots : the largest number of intervals between the knots of a column, and of values that are knots.
+    grid : the largest number of intervals of a column in the grids of its pairs, unless knots are its values.
     max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3.
-    max_cells : the largest number of cells; pairs beyond that are left out.
-    max_columns : with more columns than this, there are neither curves nor cells.
+    max_nodes : the largest number of nodes of all grids; pairs beyond that are left out.
+    max_columns : with more columns than this, there are neither curves nor surfaces.
 
     >>> TableBasis().levels, TableBasis(max_pairs=0).levels
     (3, 2)
@@ -34,15 +36,17 @@ class TableBasis(Component):
 
     rows: int = 200
     knots: int = 24
+    grid: int = 8
     max_pairs: int = 91
-    max_cells: int = 2**18
+    max_nodes: int = 2**18
     max_columns: int = 1000
 
     def validate(self) -> None:
         require("TableBasis.rows", self.rows, 2.0, 1e6)
         require("TableBasis.knots", self.knots, 2.0, 1e4)
+        require("TableBasis.grid", self.grid, 1.0, 1e4)
         require("TableBasis.max_pairs", self.max_pairs, 0.0, 1e6)
-        require("TableBasis.max_cells", self.max_cells, 0.0, 1e9)
+        require("TableBasis.max_nodes", self.max_nodes, 0.0, 1e9)
         require("TableBasis.max_columns", self.max_columns, 0.0, 1e6)
 
     @property

@@ -1,4 +1,4 @@
-"""`LevelsEngine`: an ensemble at several levels of features (as they are, with curves, with cells), and their stack."""
+"""`LevelsEngine`: an ensemble at several levels of features (as they are, with curves, with pairs), and their stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine, Member
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
-from fiol.engine.interrupts import paced
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import compile_levels_path
 from fiol.engine.update_engine import UpdateEngine
@@ -28,14 +27,18 @@ from fiol.features.basis_extension import FRESH, Extension, SlotKnots, extended_
 from fiol.features.chunk import Chunk, canonical, spot
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
 
-#: The stack of levels. Its prior is narrow, so that few rows change little in how the levels are mixed at first.
-LEVELS = NewtonStack(prior=0.01)
-#: The first weights of the levels. All levels begin alike, so that the richer ones do no harm there.
+#: The stack of levels. Levels are alike at first, and a narrow prior lets few rows change little in how they are mixed.
+LEVELS = NewtonStack(prior=0.03)
+#: The prior of the first of its stacks, which forgets nothing: all but the mean of the levels, for tables of few rows.
+PRIOR_OF_MEAN = 3e-4
+#: The first weights of the levels in the other stacks. All levels begin alike, so that the richer ones do no harm.
 FIRST_SHARES = {2: (0.4, 0.6), 3: (0.2, 0.3, 0.5)}
+#: The least unit of hats and nodes, whose values are up to 1: with 1, those that are small in all rows learn slowly.
+KNOWN_SIZE = 0.25
 #: Entries of rows with all features that are made at a time.
-EXPANDED_AT_ONCE = 2**18
+EXPANDED_AT_ONCE = 2**20
 #: Before the names of the arrays of each level.
-PREFIXES = "", "curves/", "cells/"
+PREFIXES = "", "curves/", "pairs/"
 NO_FIRST_ROWS = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 
 
@@ -53,7 +56,7 @@ class LevelsEngine(Engine):
     """An engine whose score is a linear combination of the scores of two or three levels.
 
     Rows come with features as they are. After the first rows the basis is found, and levels 2 and 3 begin as copies of
-    level 1: what it has learned is what they would have, and hats and cells begin at 0. From then on a row is learned
+    level 1: what it has learned is what they would have, and hats and nodes begin at 0. From then on a row is learned
     from by every level, each with its own features, and then by the stack of their scores. All of it is one linear
     model of the features of the last level, which are those of all levels.
     """
@@ -66,7 +69,12 @@ class LevelsEngine(Engine):
         self.ensemble, self.options = ensemble, ensemble.basis
         self.dtype, self.longest, self.limits = first.dtype, first.longest, first.limits
         stack = NewtonStackEngine(LEVELS, first.plan.problem.loss, self.options.levels, first.compiled)
-        stack.state.v[...] = FIRST_SHARES[self.options.levels]
+        state, one = stack.state, np.eye(self.options.levels)
+        state.v[1:], state.A[0], state.P[0] = (
+            FIRST_SHARES[self.options.levels],
+            one / PRIOR_OF_MEAN,
+            one * PRIOR_OF_MEAN,
+        )
         self.storage = LevelsStorage((first,), stack, None, NO_FIRST_ROWS)
         #: The columns of the features; None if every feature is a column of numbers.
         self.roles: Roles | None = None
@@ -86,7 +94,7 @@ class LevelsEngine(Engine):
 
     @property
     def basis(self) -> ColumnBasis | None:
-        """Knots, bins and pairs; None until they are found."""
+        """Knots, points and pairs; None until they are found."""
         return self.storage.basis
 
     @property
@@ -134,21 +142,19 @@ class LevelsEngine(Engine):
             some = slice(0, start)
             scores[some] = self.learn_first(chunk.row_block(0, start), y[some], sample_weights[some])
         while start < chunk.rows:
-            rows = self.rows_until_look()
-            rest = chunk.row_block(start, start + rows)
-            for begin, end in paced(rest, IN_ORDER, self.row_cost):
-                some = slice(start + begin, start + end)
-                scores[some] = self.learn_piece(rest.row_block(begin, end), y[some], sample_weights[some])
+            rest = chunk.row_block(start, start + self.rows_until_look())
+            for rows, block in self.in_blocks(rest):
+                some = slice(start + rows.start, start + rows.stop)
+                scores[some] = self.learn_piece(block, y[some], sample_weights[some])
             start += rest.rows
         return scores
 
     def rows_until_look(self) -> int:
-        """Return how many rows can be learned from before rows are kept, or columns are looked at; look at them now."""
+        """Return how many rows can be learned from before columns are looked at; look at them now if it is time."""
         assert self.basis is not None
         if self.rounds >= self.basis.check[0]:
             self.look_again()
-        left = int(self.basis.check[0]) - self.rounds
-        return left if left <= self.options.rows else left - int(self.options.rows)
+        return int(self.basis.check[0]) - self.rounds
 
     def look_again(self) -> None:
         """Add knots for columns that have moved, or are no longer constant."""
@@ -173,7 +179,7 @@ class LevelsEngine(Engine):
             new.grow(size + 1)  # the last has never been seen
             new.select(np.where(numbers == FRESH, size, numbers))
             levels.append(new)
-        return tuple(levels)
+        return with_known_sizes(levels, found.basis)
 
     def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows before the basis is found, and find it after the last of them."""
@@ -193,20 +199,21 @@ class LevelsEngine(Engine):
             text = f"{columns:,} columns are more than {int(self.options.max_columns):,}: there are no curves and pairs"
             warnings.warn(text, stacklevel=2)
         basis = find_basis(self.options, rows, roles)
-        more = [first.copy() for _ in range(1, self.options.levels)]
-        self.set_storage(LevelsStorage((first, *more), self.stack, basis, NO_FIRST_ROWS))
+        levels = with_known_sizes([first, *(first.copy() for _ in range(1, self.options.levels))], basis)
+        self.set_storage(LevelsStorage(levels, self.stack, basis, NO_FIRST_ROWS))
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows after the basis was found."""
         assert self.basis is not None
         self.add_codes(chunk)
         scores = self.learn_levels(self.expanded(chunk, reuse=True), y, sample_weights)
-        if self.rounds > self.basis.check[0] - self.options.rows:
-            self.keep_rows(chunk)
+        kept = self.rounds - int(self.basis.check[0]) + int(self.options.rows)
+        if kept > 0:
+            self.keep_rows(chunk.row_block(max(chunk.rows - kept, 0), chunk.rows))
         return scores
 
     def add_codes(self, chunk: Chunk) -> None:
-        """Give bins to the values of categories that are new in these rows."""
+        """Give points to the values of categories that are new in these rows."""
         assert self.basis is not None
         features = int(chunk.indices.max(initial=-1)) + 1
         if features > len(self.basis.codes):
@@ -241,14 +248,14 @@ class LevelsEngine(Engine):
             return [chunk]
         features = max(int(chunk.indices.max(initial=-1)) + 1, len(self.basis.codes))
         expander = self.expander
-        if expander is None or expander.basis is not self.basis or expander.size < features:
+        if expander is None or not expander.fits(self.basis, features):
             roles = self.roles_for(features)
             self.expander = expander = Expander(self.basis, roles)
         return [chunk, *expander.expanded(chunk, reuse)][: self.options.levels]
 
     @property
     def row_cost(self) -> float:
-        pairs = 0 if self.basis is None else len(self.basis.left) + 4 * len(self.basis.member)
+        pairs = 0 if self.basis is None else 3 * len(self.basis.left) + 4 * len(self.basis.member)
         return sum(level.row_cost for level in self.levels) + pairs
 
     @contextlib.contextmanager
@@ -347,10 +354,10 @@ class LevelsEngine(Engine):
         """Return the numbers that the features of every level have at the last level."""
         numbers = [np.arange(features, dtype=np.int64)]
         if self.basis is not None:
-            known, hats, cells = int(self.basis.known[0]), self.basis.hats, self.basis.cells
+            known, hats, nodes = int(self.basis.known[0]), self.basis.hats, self.basis.nodes
             own = self.basis.numbers(features, self.options.levels - 1).astype(np.int64)
             numbers = [own, np.concatenate([own[:known], known + np.arange(hats), own[known:]])]
-            numbers.append(np.arange(features + hats + cells))
+            numbers.append(np.arange(features + hats + nodes))
         return numbers[: len(self.levels)]
 
     def total_features(self, features: int) -> int:
@@ -497,37 +504,45 @@ class LevelsEngine(Engine):
             self.find_basis()
 
     def with_basis(self, basis: ColumnBasis) -> LevelsEngine:
-        """Return a copy with a basis whose features are all known, in which hats and cells have not been seen."""
+        """Return a copy with a basis whose features are all known, in which hats and nodes have not been seen."""
         new, features = self.copy(), int(basis.known[0])
         codes = np.full(features, NO_CODE, np.int32)
-        more = [new.levels[0].copy() for _ in range(1, self.options.levels)]
-        for k, level in enumerate(more, 1):
-            level.make_place(features + basis.added[k], 0)
-        new.set_storage(LevelsStorage((new.levels[0], *more), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS))
+        levels = [new.levels[0], *(new.levels[0].copy() for _ in range(1, self.options.levels))]
+        new.set_storage(
+            LevelsStorage(with_known_sizes(levels, basis), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS)
+        )
         return new
 
     def with_knots(self, slots: Sequence[SlotKnots]) -> LevelsEngine:
-        """Return a copy with other knots, where hats and cells come from the nearest ones."""
+        """Return a copy with other knots, where hats and nodes come from the nearest ones."""
         new, basis = self.copy(), self.basis
         assert basis is not None
         found = with_knots(basis, slots)
         new.replace(levels=new.extended_levels(found), basis=found.basis)
         return new
 
-    def with_bins(self, bins: Sequence[Any], codes: Any) -> LevelsEngine:
-        """Return a copy in which bins[s][k] is the bin of slot s that was bin k, and these are the codes."""
+    def with_points(self, points: Sequence[Any], codes: Any) -> LevelsEngine:
+        """Return a copy in which points[s][k] is the point of slot s that was point k, and these are the codes."""
         new, basis = self.copy(), self.basis
         assert basis is not None
-        if len(self.levels) > 2 and any((own != np.arange(len(own))).any() for own in bins):
+        if len(self.levels) > 2 and any((own != np.arange(len(own))).any() for own in points):
             size = len(basis.codes) + basis.added[2]
             where, start = np.arange(size), int(basis.known[0]) + basis.hats
             for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
-                own = bins[a][:, None] * basis.bins[b] + bins[b]
+                own = points[a][:, None] * basis.points[b] + points[b]
                 where[start : start + own.size] = start + own.ravel()
                 start += own.size
             new.replace(levels=(*new.levels[:2], self.levels[2].placed(where, size)))
         new.replace(basis=basis._replace(codes=codes))
         return new
+
+
+def with_known_sizes(levels: Sequence[EnsembleEngine], basis: ColumnBasis) -> tuple[EnsembleEngine, ...]:
+    """Return the levels, which know the size of hats and nodes from now on, before they are seen."""
+    known = int(basis.known[0])
+    for level, added in zip(levels, basis.added, strict=False):
+        level.expect_values(slice(known, known + added), KNOWN_SIZE)
+    return tuple(levels)
 
 
 def joined_rows(before: Chunk, rows: Chunk) -> Chunk:

@@ -193,6 +193,12 @@ class UpdateEngine(Engine):
             peaks = self.state.statistics[: len(largest), self.plan.step_size.statistics().index("peak")]
             np.maximum(peaks, largest[: len(peaks)], out=peaks, where=peaks > 0.0, casting="same_kind")
 
+    def expect_values(self, features: slice, size: float) -> None:
+        """Let the largest values of features be at least `size`, whether they were seen or not."""
+        if self.knows_scales:
+            peaks = self.state.statistics[features, self.plan.step_size.statistics().index("peak")]
+            np.maximum(peaks, size, out=peaks, casting="same_kind")
+
     def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Storage:
         self.settle()
         state, intercept = State(*map(realigned, self.state)), State(*map(realigned, self.intercept))

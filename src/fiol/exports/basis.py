@@ -1,4 +1,4 @@
-"""Curves and pairs of an exported model: knots, bins and weights by column, for all formats."""
+"""Curves and pairs of an exported model: knots, points and weights by column, for all formats."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.features.basis_names import knots_of, slot_names
+from fiol.features.basis_names import knots_of, points_of, slot_names
 from fiol.features.column_roles import IS_CATEGORY, IS_MISSING, IS_NUMBER
 
 
 class ExportedSlot(NamedTuple):
-    """A column with knots or bins; features are names, or numbers without names."""
+    """A column with knots or points; features are names, or numbers without names."""
 
     column: str
-    bins: int
-    few: bool  #: whether knots are the values of the column
+    points: int  #: the number of points, the last one for missing numbers or further categories
     knots: list[float]  #: empty for a category
+    grid: list[float]  #: the knots that are points
     number: str | int | None  #: the feature that is the number of the column; None for a category
     missing: list[Any]  #: features that stand for a missing number
-    codes: dict[Any, int]  #: the bins of the values of a category, by feature
+    codes: dict[Any, int]  #: the points of the values of a category, by feature
     curve: Floats | None  #: [score, knot] weights of hats
 
 
 class ExportedPair(NamedTuple):
-    """The cells of two slots."""
+    """The nodes of two slots."""
 
     left: int
     right: int
-    cells: Floats  #: [score, bin, bin] weights
+    nodes: Floats  #: [score, point, point] weights
 
 
 class ExportedBasis(NamedTuple):
@@ -55,20 +55,20 @@ def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:
         hats, curve = int(basis.hat_counts[s]), None
         if hats:
             curve, start = weights[:, start : start + hats], start + hats
-        knots = knots_of(basis, s).tolist()
+        knots, grid = knots_of(basis, s).tolist(), points_of(basis, s).tolist()
         missing = [names[i] for i in by_role[IS_MISSING]]
         number = numbers[0] if numbers else None
-        slots.append(ExportedSlot(column, int(basis.bins[s]), bool(basis.few[s]), knots, number, missing, codes, curve))
+        slots.append(ExportedSlot(column, int(basis.points[s]), knots, grid, number, missing, codes, curve))
     pairs = list[ExportedPair]()
     for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
-        shape = slots[a].bins, slots[b].bins
+        shape = slots[a].points, slots[b].points
         stop = start + shape[0] * shape[1]
         pairs.append(ExportedPair(a, b, weights[:, start:stop].reshape(-1, *shape)))
         start = stop
     return ExportedBasis(slots, pairs)
 
 
-def nonzero_cells(cells: Floats) -> list[tuple[int, Floats]]:
-    """Return the number of every cell with a weight other than 0 within its pair, and its weights by score."""
-    flat = cells.reshape(len(cells), -1)
+def nonzero_nodes(nodes: Floats) -> list[tuple[int, Floats]]:
+    """Return the number of every node with a weight other than 0 within its pair, and its weights by score."""
+    flat = nodes.reshape(len(nodes), -1)
     return [(k, flat[:, k]) for k in np.flatnonzero(flat.any(axis=0)).tolist()]

@@ -94,7 +94,7 @@ def model_to_json(model: Any, state: bool = True) -> dict[str, Any]:
 
 
 def entries_of_all_features(model: Any, linear: ExportedModel) -> Iterable[tuple[str | int, list[float]]]:
-    """Return names and weights of all features with a weight other than 0, hats and cells included."""
+    """Return names and weights of all features with a weight other than 0, hats and nodes included."""
     if linear.basis is None:
         return linear.entries()
     return dataclasses.replace(linear, weights=np.atleast_2d(model.weights), names=model.names).entries()

@@ -24,7 +24,7 @@ from typing import Any
 
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports import row_features
-from fiol.exports.basis import nonzero_cells
+from fiol.exports.basis import nonzero_nodes
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model, two_or_more_labels
 from fiol.features import cell_rules
 from fiol.features.hashing import MURMUR3
@@ -173,14 +173,14 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
 
 
 def basis_source(model: ExportedModel) -> str:
-    """Return the assignments of SLOTS, CURVES and CELLS, and the function `more_terms`."""
+    """Return the assignments of SLOTS, CURVES and NODES, and the function `more_terms`."""
     assert model.basis is not None
 
     def weight(values: Any) -> str:
         return python_literal(tuple(values.tolist()) if model.per_class else float(values[0]))
 
     slots = "".join(
-        f"    {python_literal((slot.bins, slot.few, slot.knots, slot.number, slot.missing))[:-1]}, "
+        f"    {python_literal((slot.points, slot.knots, slot.grid, slot.number, slot.missing))[:-1]}, "
         f"{{{', '.join(f'{python_literal(name)}: {code}' for name, code in slot.codes.items())}}}),\n"
         for slot in model.basis.slots
     )
@@ -189,14 +189,14 @@ def basis_source(model: ExportedModel) -> str:
         for s, slot in enumerate(model.basis.slots)
         if slot.curve is not None
     )
-    cells = ""
+    nodes = ""
     for pair in model.basis.pairs:
-        own = ", ".join(f"{k}: {weight(found)}" for k, found in nonzero_cells(pair.cells))
-        cells += f"    ({pair.left}, {pair.right}, {{{own}}}),\n"
+        own = ", ".join(f"{k}: {weight(found)}" for k, found in nonzero_nodes(pair.nodes))
+        nodes += f"    ({pair.left}, {pair.right}, {{{own}}}),\n"
     return (
-        f"SLOTS = [\n{slots}]\nCURVES = {{\n{curves}}}\nCELLS = [\n{cells}]\n\n\n"
+        f"SLOTS = [\n{slots}]\nCURVES = {{\n{curves}}}\nNODES = [\n{nodes}]\n\n\n"
         'def more_terms(found):\n    """Return weights and values of the curves and pairs of a row\'s features."""\n'
-        "    return terms_of_basis(dict(found), SLOTS, CURVES, CELLS)\n"
+        "    return terms_of_basis(dict(found), SLOTS, CURVES, NODES)\n"
     )
 
 

@@ -148,31 +148,34 @@ def place_of_number(value: float, knots: Any) -> tuple[int, float]:
     return low, 0.0 if part < 1e-9 else part if part < 1.0 - 1e-9 else 1.0
 
 
-def terms_of_basis(found: Any, slots: Any, curves: Any, cells: Any) -> list[tuple[Any, float]]:
-    """Return weights and values of the hats and cells of a row, a dict of features.
+def terms_of_basis(found: Any, slots: Any, curves: Any, nodes: Any) -> list[tuple[Any, float]]:
+    """Return weights and values of the hats and nodes of a row, a dict of features.
 
-    A slot is (number of bins, whether knots are values, knots, feature that is the number, features of missing values,
-    bins of categories).
+    A slot is (number of points, knots, knots that are points, feature that is the number, features of missing values,
+    points of categories).
 
-    >>> slots = [(3, True, [0.0, 2.0], "a", [], {}), (2, True, [], None, [], {"b=x": 0})]
-    >>> terms_of_basis({"a": 0.5, "b=x": 1.0}, slots, {0: [10.0, 20.0]}, [(0, 1, {0: 7.0})])
-    [(10.0, 0.75), (20.0, 0.25), (7.0, 1.0)]
+    >>> slots = [(3, [0.0, 2.0], [0.0, 2.0], "a", [], {}), (2, [], [], None, [], {"b=x": 0})]
+    >>> terms_of_basis({"a": 0.5, "b=x": 1.0}, slots, {0: [10.0, 20.0]}, [(0, 1, {0: 7.0, 2: 9.0})])
+    [(10.0, 0.75), (20.0, 0.25), (7.0, 0.75), (9.0, 0.25)]
     """
-    terms, bins = [], []
-    for s, (count, few, knots, number, missing, codes) in enumerate(slots):
-        own = -1
+    terms, places = [], []
+    for s, (count, knots, grid, number, missing, codes) in enumerate(slots):
+        point, part = -1, 0.0
         for name in codes:
-            own = codes[name] if found.get(name) else own
+            point = codes[name] if found.get(name) else point
         if number is not None:
-            own = count - 1
+            point = count - 1
             if not any(found.get(name) for name in missing):
-                j, part = place_of_number(found.get(number, 0.0), knots)
-                own = j + 1 if few and part >= 0.5 else j
+                value = found.get(number, 0.0)
+                point, part = place_of_number(value, grid)
                 if s in curves:
-                    terms += [(curves[s][j], 1.0 - part), (curves[s][j + 1], part)]
-        bins.append(own)
-    for a, b, weights in cells:
-        if bins[a] >= 0 and bins[b] >= 0:
-            weight = weights.get(bins[a] * slots[b][0] + bins[b])
-            terms += [] if weight is None else [(weight, 1.0)]
+                    j, own = place_of_number(value, knots)
+                    terms += [(curves[s][j], 1.0 - own), (curves[s][j + 1], own)]
+        places.append((point, part))
+    for left, right, weights in nodes:
+        (i, a), (j, b), size = places[left], places[right], slots[right][0]
+        if i >= 0 and j >= 0:  # the corners of a triangle
+            node, aside = i * size + j, size if a >= b else 1
+            corners = (node, 1.0 - max(a, b)), (node + aside, abs(a - b)), (node + size + 1, min(a, b))
+            terms += [(weights[k], value) for k, value in corners if value and k in weights]
     return terms

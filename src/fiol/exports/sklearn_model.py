@@ -77,7 +77,7 @@ class RowVectorizer:
 
 
 class BasisVectorizer:
-    """Adds hats and cells to a matrix with a column per feature of a model. `fit` does nothing."""
+    """Adds hats and nodes to a matrix with a column per feature of a model. `fit` does nothing."""
 
     def __init__(self, basis: ColumnBasis, roles: Roles, cells: bool) -> None:
         self.basis, self.roles, self.cells = basis, roles, cells

@@ -1,19 +1,23 @@
-"""Curves and pairs as SQL: an inner SELECT has the number and the bin of every column, which the score refers to.
+"""Curves and pairs as SQL: an inner SELECT has the number and the point of every column, which the score refers to.
 
 | part | in SQL |
 |---|---|
-| bin of a number | CASE over the knots; a missing value is the last bin |
-| bin of a category | CASE over its values; -1 for values never seen |
+| point of a number | CASE over the points of the grid: the lower end of its interval; the last for a missing value |
+| part of a number | CASE over the points of the grid: where in its interval it is, from 0 to 1 |
+| point of a category | CASE over its values; -1 for values never seen |
 | curve | CASE over the intervals: a line in each |
-| pair | CASE over the number of the cell |
+| pair | CASE over the number of the lower corner: a plane in each triangle |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fiol.exports.basis import ExportedBasis, ExportedPair, ExportedSlot, nonzero_cells
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.exports.basis import ExportedBasis, ExportedPair, ExportedSlot
 from fiol.exports.dialects.standard import identifier, number_literal
 
 
@@ -22,7 +26,7 @@ class SlotSource(NamedTuple):
 
     value: str  #: its number
     missing: str  #: the condition that its number is missing; '' if it never is
-    codes: list[tuple[str, int]]  #: conditions of the values of a category, and their bins
+    codes: list[tuple[str, int]]  #: conditions of the values of a category, and their points
 
 
 def value_name(s: int) -> str:
@@ -30,41 +34,51 @@ def value_name(s: int) -> str:
     return identifier(f"fiol value {s}")
 
 
-def bin_name(s: int) -> str:
-    """Return the name of the bin of slot s in the inner SELECT."""
-    return identifier(f"fiol bin {s}")
+def point_name(s: int) -> str:
+    """Return the name of the point of slot s in the inner SELECT."""
+    return identifier(f"fiol point {s}")
+
+
+def part_name(s: int) -> str:
+    """Return the name of the part of slot s in the inner SELECT."""
+    return identifier(f"fiol part {s}")
 
 
 def inner_select(basis: ExportedBasis, source: Callable[[ExportedSlot], SlotSource], table: str) -> str:
-    """Return a table in parentheses with all columns of `table`, and the number and bin of every slot."""
-    columns, bins = list[str](), list[str]()
+    """Return a table in parentheses with all columns of `table`, and the number, point and part of every slot."""
+    columns, places = list[str](), list[str]()
     for s, slot in enumerate(basis.slots):
         found = source(slot)
         if slot.number is None:
             cases = "".join(f" WHEN {condition} THEN {code}" for condition, code in found.codes)
-            bins.append(f"{f'CASE{cases} ELSE -1 END' if cases else '-1'} AS {bin_name(s)}")
+            places.append(f"{f'CASE{cases} ELSE -1 END' if cases else '-1'} AS {point_name(s)}")
             continue
         value = f"CASE WHEN {found.missing} THEN NULL ELSE {found.value} END" if found.missing else found.value
         columns.append(f"{value} AS {value_name(s)}")
-        bins.append(f"{bin_of_number(slot, value_name(s))} AS {bin_name(s)}")
+        places.append(f"{point_of_number(slot, value_name(s))} AS {point_name(s)}")
+        places.append(f"{part_of_number(slot, value_name(s))} AS {part_name(s)}")
     first = (
         f"(SELECT *{''.join(f', {one}' for one in columns)} FROM {identifier(table)}) AS {identifier('fiol values')}"
     )
-    return f"(SELECT *{''.join(f', {one}' for one in bins)} FROM {first}) AS {identifier('fiol bins')}"
+    return f"(SELECT *{''.join(f', {one}' for one in places)} FROM {first}) AS {identifier('fiol places')}"
 
 
-def bin_of_number(slot: ExportedSlot, value: str) -> str:
-    """Return the bin of a number; a missing one is the last."""
-    cases = [f" WHEN {value} IS NULL THEN {slot.bins - 1}"]
-    if slot.few:
-        for j, (low, high) in enumerate(zip(slot.knots, slot.knots[1:], strict=False)):
-            part = f"({value} - {number_literal(low)}) / {number_literal(high - low)}"
-            cases.append(f" WHEN {part} < 0.5e0 THEN {j}")
-        last = len(slot.knots) - 1
-    else:
-        cases += [f" WHEN {value} < {number_literal(knot)} THEN {j}" for j, knot in enumerate(slot.knots[1:-1])]
-        last = len(slot.knots) - 2
-    return f"CASE{''.join(cases)} ELSE {last} END"
+def point_of_number(slot: ExportedSlot, value: str) -> str:
+    """Return the point at the lower end of the interval of a number; a missing one has the last point."""
+    cases = [f" WHEN {value} IS NULL THEN {slot.points - 1}"]
+    cases += [f" WHEN {value} < {number_literal(point)} THEN {j}" for j, point in enumerate(slot.grid[1:-1])]
+    return f"CASE{''.join(cases)} ELSE {max(len(slot.grid) - 2, 0)} END"
+
+
+def part_of_number(slot: ExportedSlot, value: str) -> str:
+    """Return where a number is in its interval, from 0 to 1; 0 for a missing one."""
+    if len(slot.grid) < 2:
+        return "0.0e0"
+    cases = [f" WHEN {value} IS NULL OR {value} <= {number_literal(slot.grid[0])} THEN 0.0e0"]
+    for low, high in zip(slot.grid, slot.grid[1:], strict=False):
+        part = f"({value} - {number_literal(low)}) / {number_literal(high - low)}"
+        cases.append(f" WHEN {value} < {number_literal(high)} THEN {part}")
+    return f"CASE{''.join(cases)} ELSE 1.0e0 END"
 
 
 def basis_terms(basis: ExportedBasis, k: int) -> Iterator[str]:
@@ -73,7 +87,7 @@ def basis_terms(basis: ExportedBasis, k: int) -> Iterator[str]:
         if slot.curve is not None and slot.curve[k].any():
             yield curve_term(slot, slot.curve[k].tolist(), value_name(s))
     for pair in basis.pairs:
-        if pair.cells[k].any():
+        if pair.nodes[k].any():
             yield pair_term(pair, basis, k)
 
 
@@ -89,9 +103,40 @@ def curve_term(slot: ExportedSlot, weights: list[float], value: str) -> str:
 
 
 def pair_term(pair: ExportedPair, basis: ExportedBasis, k: int) -> str:
-    """Return the weight of the cell that a row is in."""
-    left, right, width = bin_name(pair.left), bin_name(pair.right), basis.slots[pair.right].bins
-    cells: Any = nonzero_cells(pair.cells[k : k + 1])
-    cases = "".join(f" WHEN {cell} THEN {number_literal(float(own[0]))}" for cell, own in cells)
-    chosen = f"CASE {left} * {width} + {right}{cases} ELSE 0.0e0 END"
+    """Return the value of the surface of a pair: linear in the part of both columns, in each of two triangles."""
+    left, right = point_name(pair.left), point_name(pair.right)
+    rows, columns = (upper_points(basis.slots[s]) for s in (pair.left, pair.right))
+    nodes, cases = pair.nodes[k], list[str]()
+    parts = [part_name(s) if basis.slots[s].number is not None else "" for s in (pair.left, pair.right)]
+    for i, up in enumerate(rows):
+        for j, along in enumerate(columns):
+            corners = nodes[i, j], nodes[up, j], nodes[i, along], nodes[up, along]
+            if np.any(corners):
+                cases.append(f" WHEN {i * len(columns) + j} THEN {plane(corners, *parts)}")
+    chosen = f"CASE {left} * {len(columns)} + {right}{''.join(cases)} ELSE 0.0e0 END"
     return f"(CASE WHEN {left} < 0 OR {right} < 0 THEN 0.0e0 ELSE {chosen} END)"
+
+
+def upper_points(slot: ExportedSlot) -> list[int]:
+    """Return the point at the upper end of the interval after each point; itself where numbers do not go on.
+
+    >>> upper_points(ExportedSlot("a", 4, [0.0, 1.0, 2.0], [0.0, 1.0, 2.0], "a", [], {}, None))
+    [1, 2, 2, 3]
+    """
+    return [j + 1 if j + 1 < len(slot.grid) else j for j in range(slot.points)]
+
+
+def plane(corners: tuple[float, ...] | Floats, a: str, b: str) -> str:
+    """Return the value of a surface between four corners, (0, 0), (1, 0), (0, 1), (1, 1), at the parts a and b.
+
+    >>> plane((1.0, 3.0, 1.0, 3.0), "a", "")
+    '1.0e0 + a * 2.0e0'
+    """
+    low, of_a, of_b, high = (float(corner) for corner in corners)
+
+    def sum_of(rise_a: float, rise_b: float) -> str:
+        rises = [f" + {part} * {number_literal(rise)}" for part, rise in ((a, rise_a), (b, rise_b)) if part and rise]
+        return number_literal(low) + "".join(rises)
+
+    first, second = sum_of(of_a - low, high - of_a), sum_of(high - of_b, of_b - low)
+    return first if first == second else f"CASE WHEN {a} >= {b} THEN {first} ELSE {second} END"

@@ -1,7 +1,7 @@
-"""Hat functions of columns and cells of pairs of columns: found from the first rows, then added to every row.
+"""Hat functions of columns and nodes of pairs of columns: found from the first rows, then added to every row.
 
 The features of a row are numbered in blocks: features that were known when the knots were found have their own numbers,
-then come the hats, then the cells, then features that appeared later. So every number follows from the knots and pairs,
+then come the hats, then the nodes, then features that appeared later. So every number follows from the knots and pairs,
 and nothing depends on how rows are cut into chunks.
 """
 
@@ -18,27 +18,33 @@ from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import Chunk
 from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, NO_ROLE, Roles
 
-#: A category has this many bins for each of its values in the first rows, and this many more; at most so many in all.
-BINS_PER_VALUE, MORE_BINS, MOST_BINS = 2, 8, 256
+#: A category has this many points for each of its values in the first rows, and this many more; at most `MOST_POINTS`.
+POINTS_PER_VALUE, MORE_POINTS, MOST_POINTS = 2, 8, 256
 #: Columns are looked at again whenever there are this many times as many rows.
 GROWTH_OF_CHECKS = 1.5
+#: Numbers that are compared at once.
+VECTOR = 8
 #: The code of a feature that is no value of a category.
 NO_CODE = -1
 
 
 class ColumnBasis(NamedTuple):
-    """Knots, bins and pairs of the columns of a table; all arrays. A slot is a column that has knots or bins."""
+    """Knots, points and pairs of the columns of a table; all arrays. A slot is a column that has knots or points.
+
+    The grid of a pair has a node for every point of one slot and every point of the other.
+    """
 
     known: Any  #: [1] the number of features when the knots were found
     member: Any  #: [slot] a feature of its column
     numeric: Any  #: [slot] 1 for numbers, 0 for categories
     few: Any  #: [slot] 1 if knots are the values of the column, 0 if they are quantiles
-    bins: Any  #: [slot] the number of bins; the last is for missing values, or for all further values of a category
+    points: Any  #: [slot] the number of points; the last is for missing values, or for all further values of a category
     counts: Any  #: [slot] the number of knots
     knots: Any  #: the knots of all slots, one after the other
+    in_grid: Any  #: [knot] 1 if the knot is a point of its slot
     left: Any  #: [pair] a slot
     right: Any  #: [pair] another slot
-    codes: Any  #: [feature] the bin of a value of a category, or `NO_CODE`; of features so far
+    codes: Any  #: [feature] the point of a value of a category, or `NO_CODE`; of features so far
     check: Any  #: [1] the round before which columns are looked at again
 
     @property
@@ -52,19 +58,24 @@ class ColumnBasis(NamedTuple):
         return int(self.hat_counts.sum())
 
     @property
-    def cell_counts(self) -> Any:
-        """The number of cells of every pair."""
-        return self.bins[self.left] * self.bins[self.right]
+    def node_counts(self) -> Any:
+        """The number of nodes of every pair."""
+        return self.points[self.left] * self.points[self.right]
 
     @property
-    def cells(self) -> int:
-        """The number of cells."""
-        return int(self.cell_counts.sum())
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return int(self.node_counts.sum())
+
+    @property
+    def first_knots(self) -> Any:
+        """The place of the first knot of every slot."""
+        return (np.cumsum(self.counts) - self.counts).astype(np.int32)
 
     @property
     def added(self) -> tuple[int, int, int]:
         """The number of features that each level adds to the features as they are."""
-        return 0, self.hats, self.hats + self.cells
+        return 0, self.hats, self.hats + self.nodes
 
     def numbers(self, features: int, level: int) -> Any:
         """Return the number that each of the first features as they are has at a level, from 0."""
@@ -78,7 +89,7 @@ class ColumnBasis(NamedTuple):
         return np.where(roles.role == NO_ROLE, -1, slot_of_column[roles.column])
 
     def with_codes(self, roles: Roles, features: int) -> ColumnBasis:
-        """Return the basis with bins for the values of categories among the first `features` features."""
+        """Return the basis with points for the values of categories among the first `features` features."""
         before = len(self.codes)
         if features <= before:
             return self
@@ -87,7 +98,7 @@ class ColumnBasis(NamedTuple):
         for s in np.flatnonzero(self.numeric == 0):
             taken = int(codes[:before][slots[:before] == s].max(initial=NO_CODE)) + 1
             new = np.flatnonzero(slots[before:features] == s) + before
-            codes[new] = np.minimum(taken + np.arange(len(new)), self.bins[s] - 1)
+            codes[new] = np.minimum(taken + np.arange(len(new)), self.points[s] - 1)
         return self._replace(codes=codes)
 
 
@@ -117,33 +128,53 @@ def values_of_columns(chunk: Chunk, roles: Roles) -> dict[int, tuple[bool, Float
 
 
 def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
-    """Return knots, bins and pairs for the columns in some rows, whose features have these roles."""
+    """Return knots, points and pairs for the columns in some rows, whose features have these roles."""
     columns = values_of_columns(chunk, roles)
-    slots, knots, different = list[tuple[int, int, int, int]](), list[Any](), list[int]()
+    slots, knots, in_grid, different = list[tuple[int, int, int, int]](), list[Any](), list[Any](), list[int]()
     for column, (numeric, values, there) in columns.items() if len(columns) <= options.max_columns else ():
         seen = np.unique(values[there])
         if not len(seen):
             continue
-        own = seen[:0]
+        own, few = seen[:0], True
         if numeric:
             few = len(seen) <= options.knots
             own = seen if few else np.unique(np.quantile(values[there], np.linspace(0.0, 1.0, options.knots + 1)))
-            bins = len(own) + few
-        else:
-            few, bins = True, min(BINS_PER_VALUE * len(seen) + MORE_BINS, MOST_BINS)
-        slots.append((column, int(numeric), int(few), bins))
+        mask = grid_of_knots(len(own), len(own) if few else int(options.grid))
+        points = int(mask.sum()) + 1 if numeric else min(POINTS_PER_VALUE * len(seen) + MORE_POINTS, MOST_POINTS)
+        slots.append((column, int(numeric), int(few), points))
         knots.append(own)
+        in_grid.append(mask)
         different.append(len(seen))
-    pairs = chosen_pairs(options, [bins for *_, bins in slots], different)
     table = np.array(slots, np.int32).reshape(-1, 4)
-    counts = np.array([len(own) for own in knots], np.int32)
+    member, is_numeric, is_few, points_of_slots = table.T.copy()
+    pairs = chosen_pairs(options, points_of_slots.tolist(), different)
     left, right = np.array(pairs, np.int32).reshape(-1, 2).T.copy()
-    member, is_numeric, is_few, bin_counts = table.T.copy()
-    all_knots = np.concatenate([np.empty(0), *knots])
-    known, codes = np.array([roles.size], np.int32), np.empty(0, np.int32)
-    check = np.array([next_check(chunk.rows, options)], np.int64)
-    found = ColumnBasis(known, member, is_numeric, is_few, bin_counts, counts, all_knots, left, right, codes, check)
+    found = ColumnBasis(
+        np.array([roles.size], np.int32),
+        member,
+        is_numeric,
+        is_few,
+        points_of_slots,
+        np.array([len(own) for own in knots], np.int32),
+        np.concatenate([np.empty(0), *knots]),
+        np.concatenate([np.empty(0, np.int32), *in_grid]),
+        left,
+        right,
+        np.empty(0, np.int32),
+        np.array([next_check(chunk.rows, options)], np.int64),
+    )
     return found.with_codes(roles, roles.size)
+
+
+def grid_of_knots(knots: int, intervals: int) -> Any:
+    """Return which knots are points of a grid of at most this many intervals: 1 for the first, the last and some more.
+
+    >>> grid_of_knots(7, 3), grid_of_knots(3, 8)
+    (array([1, 0, 1, 0, 1, 0, 1], dtype=int32), array([1, 1, 1], dtype=int32))
+    """
+    mask = np.zeros(knots, np.int32)
+    mask[np.round(np.linspace(0.0, knots - 1.0, min(intervals + 1, knots))).astype(np.int64)] = 1
+    return mask
 
 
 def next_check(rounds: int, options: TableBasis) -> int:
@@ -155,39 +186,47 @@ def next_check(rounds: int, options: TableBasis) -> int:
     return max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
 
 
-def chosen_pairs(options: TableBasis, bins: Sequence[int], different: Sequence[int]) -> list[tuple[int, int]]:
-    """Return pairs of slots with several values: all, or those with most values, as far as cells fit."""
+def chosen_pairs(options: TableBasis, points: Sequence[int], different: Sequence[int]) -> list[tuple[int, int]]:
+    """Return pairs of slots with several values: all, or those with most values, as far as nodes fit."""
     most = sum(count > 1 for count in different)
     while most * (most - 1) // 2 > options.max_pairs:
         most -= 1
-    ranked = sorted(range(len(bins)), key=lambda s: (-different[s], s))[:most]
-    found, cells = list[tuple[int, int]](), 0
+    ranked = sorted(range(len(points)), key=lambda s: (-different[s], s))[:most]
+    found, nodes = list[tuple[int, int]](), 0
     for a, b in combinations(sorted(ranked), 2):
-        if cells + bins[a] * bins[b] <= options.max_cells:
+        if nodes + points[a] * points[b] <= options.max_nodes:
             found.append((a, b))
-            cells += bins[a] * bins[b]
+            nodes += points[a] * points[b]
     return found
 
 
 class Expander:
-    """Adds hats and cells to rows, by a basis and the roles of the features that are there."""
+    """Adds hats and nodes to rows, by a basis and the roles of the features that are there."""
 
     def __init__(self, basis: ColumnBasis, roles: Roles) -> None:
         self.basis, self.size, slots = basis, roles.size, basis.slots_of(roles)
         #: Memory of the last call that may be used again.
         self.kept: list[Chunk | None] = [None, None]
-        #: Numbers of features with hats, and with hats and cells; one more for features never seen.
+        #: Numbers of features with hats, and with hats and nodes; one more for features never seen.
         self.numbers = basis.numbers(roles.size + 1, 1), basis.numbers(roles.size + 1, 2)
         codes = np.full(roles.size, NO_CODE, np.int32)
         codes[: len(basis.codes)] = basis.codes[: roles.size]
-        missing = basis.bins[slots] - 1 if len(basis.bins) else codes
+        missing = basis.points[slots] - 1 if len(basis.points) else codes
         role = np.where((slots < 0) | ((roles.role == IS_CATEGORY) & (codes < 0)), NO_ROLE, roles.role).astype(np.int32)
         self.features = role, slots.astype(np.int32), np.where(codes < 0, missing, codes).astype(np.int32)
-        hats, cells, known = basis.hat_counts, basis.cell_counts, int(basis.known[0])
-        curve = np.where(hats > 0, np.cumsum(hats) - hats, -1).astype(np.int32)
-        first = (np.cumsum(basis.counts) - basis.counts).astype(np.int32)
-        self.slots = first, basis.counts, basis.few, basis.bins, curve, basis.numeric
-        self.pairs = basis.left, basis.right, (known + basis.hats + np.cumsum(cells) - cells).astype(np.int32)
+        hats, nodes, known = basis.hat_counts, basis.node_counts, int(basis.known[0])
+        curve = np.where(hats > 0, known + np.cumsum(hats) - hats, -1).astype(np.int32)
+        inner, *places = inner_knots(basis)
+        self.slots = basis.first_knots, basis.counts, curve, basis.numeric, *places
+        self.knots = basis.knots, inner, *grid_intervals(basis)
+        first = (known + basis.hats + np.cumsum(nodes) - nodes).astype(np.int32)
+        self.pairs = basis.left, basis.right, first, basis.points[basis.right]
+
+    def fits(self, basis: ColumnBasis, features: int) -> bool:
+        """Return whether rows of this many features are expanded by this basis."""
+        return self.size >= features and all(
+            mine is its for name, mine, its in zip(basis._fields, self.basis, basis, strict=True) if name != "check"
+        )
 
     @property
     def most_hats(self) -> int:
@@ -195,26 +234,26 @@ class Expander:
         return 2 * len(self.basis.member)
 
     @property
-    def most_cells(self) -> int:
-        """The largest number of cells that a row has."""
-        return len(self.basis.left)
+    def most_nodes(self) -> int:
+        """The largest number of nodes that a row has."""
+        return 3 * len(self.basis.left)
 
     @property
     def parts(self) -> tuple[Any, ...]:
         """What `expand_rows` takes between the rows and the memory for them; with buffers that are new."""
         slots = len(self.basis.member)
-        buffers = np.empty(slots), np.empty(slots, np.int32), int(self.basis.known[0])
-        return self.features, self.numbers, self.slots, self.basis.knots, self.pairs, buffers
+        buffers = np.empty(slots), np.empty(slots, np.int32)
+        return self.features, self.numbers, int(self.basis.known[0]), self.slots, self.knots, self.pairs, buffers
 
     def expanded(self, chunk: Chunk, reuse: bool = False) -> tuple[Chunk, Chunk]:
-        """Return the rows with hats, and with hats and cells; if `reuse`, in memory that the next call overwrites."""
+        """Return the rows with hats, and with hats and nodes; if `reuse`, in memory that the next call overwrites."""
         from fiol.features.basis_loops import expand_rows  # imported here: `import fiol` loads no compiler
 
         rows = chunk.rows
-        entries = int(chunk.indptr[-1] - chunk.indptr[0]) + self.most_hats * rows
+        entries = int(chunk.indptr[-1] - chunk.indptr[0]) + self.most_hats * rows + 1  # see `expand_rows`
         lower = self.memory(0, rows, entries, reuse)
-        more = self.most_cells * rows
-        upper = self.memory(1, rows, entries + more, reuse) if more else lower  # without cells both are the same
+        more = self.most_nodes * rows
+        upper = self.memory(1, rows, entries + more, reuse) if more else lower  # without nodes both are the same
         n, m = expand_rows(tuple(chunk), *self.parts, tuple(lower), tuple(upper))
         return (
             Chunk(lower.indptr[: rows + 1], lower.indices[:n], lower.data[:n]),
@@ -230,3 +269,30 @@ class Expander:
         if reuse:
             self.kept[k] = new
         return new
+
+
+def inner_knots(basis: ColumnBasis) -> tuple[Any, Any, Any]:
+    """Return the knots of every slot but the outermost ones; where those of each slot begin, and how many there are.
+
+    Knots at infinity make their numbers multiples of `VECTOR`.
+    """
+    parts, counts = list[Any](), list[int]()
+    for first, count in zip(basis.first_knots.tolist(), basis.counts.tolist(), strict=True):
+        own = basis.knots[first + 1 : first + count - 1]
+        counts.append(-(-len(own) // VECTOR) * VECTOR)
+        parts += own, np.full(counts[-1] - len(own), np.inf)
+    sizes = np.array(counts, np.int64)
+    return np.concatenate([np.empty(0), *parts]), np.cumsum(sizes) - sizes, sizes
+
+
+def grid_intervals(basis: ColumnBasis) -> tuple[Any, Any, Any]:
+    """Return for the interval after every knot the interval of the grid that it is in: number, lower point, width."""
+    number = np.zeros(len(basis.knots), np.int32)
+    low, width = np.zeros(len(basis.knots)), np.ones(len(basis.knots))
+    for first, count in zip(basis.first_knots.tolist(), basis.counts.tolist(), strict=True):
+        own = slice(first, first + count)
+        points = basis.knots[own][basis.in_grid[own] > 0]
+        if len(points) > 1:
+            number[own] = np.minimum(np.cumsum(basis.in_grid[own]), len(points) - 1) - 1
+            low[own], width[own] = points[number[own]], np.diff(points)[number[own]]
+    return number, low, width

@@ -1,7 +1,7 @@
 """Knots beyond the outermost ones, for columns whose values move, and for columns that were constant at first.
 
 The knots that there are stay where they are, and what is learned stays as it is: beyond the knots a curve was constant,
-so new hats begin with the weights of the outermost ones, and new cells with those of the outermost bins. Pairs stay
+so new hats begin with the weights of the outermost ones, and new nodes with those of the outermost points. Pairs stay
 those of the first rows: columns that were constant there get curves alone.
 """
 
@@ -14,14 +14,16 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
-from fiol.features.basis import ColumnBasis, values_of_columns
+from fiol.features.basis import ColumnBasis, grid_of_knots, values_of_columns
 from fiol.features.chunk import Chunk
-from fiol.features.column_roles import Roles
+from fiol.features.column_roles import IS_MISSING, IS_NUMBER, Roles
 
 #: A column has moved if this share of some rows is beyond its knots.
 MOVED = 0.05
 #: The largest number of new knots on each side, and of knots in all, in units of `TableBasis.knots`.
 NEW_PER_SIDE, MOST_KNOTS = 6, 2
+#: The largest number of new knots on each side that are points of the grid.
+POINTS_PER_SIDE = 2
 #: The source of a feature that has not been seen.
 FRESH = -1
 
@@ -31,88 +33,133 @@ class Extension(NamedTuple):
 
     basis: ColumnBasis
     hats: Any  #: [hat] the old hat, or `FRESH`
-    cells: Any  #: [cell] the old cell
+    nodes: Any  #: [node] the old node
 
 
 class SlotKnots(NamedTuple):
-    """The knots of a slot, and whether they are values of its column."""
+    """The knots of a slot, which of them are points of the grid, and whether they are values of its column."""
 
     knots: Floats
+    in_grid: Any
     few: bool
 
+    @property
+    def points(self) -> Floats:
+        """The knots that are points of the grid."""
+        return self.knots[self.in_grid > 0]
 
-def extended_slot(options: TableBasis, knots: Floats, few: bool, values: Floats) -> SlotKnots | None:
+
+def extended_slot(options: TableBasis, slot: SlotKnots, values: Floats) -> SlotKnots | None:
     """Return the knots of a column with more of them for values beyond; None if it has not moved.
 
-    >>> extended_slot(TableBasis(), np.array([1.0, 2.0]), True, np.array([0.0, 1.0, 3.0]))
-    SlotKnots(knots=array([0., 1., 2., 3.]), few=True)
+    >>> extended_slot(TableBasis(), SlotKnots(np.array([1.0, 2.0]), np.ones(2, int), True), np.array([0.0, 1.0, 3.0]))
+    SlotKnots(knots=array([0., 1., 2., 3.]), in_grid=array([1, 1, 1, 1], dtype=int32), few=True)
     """
+    knots, in_grid, few = slot
     outside = values[(values < knots[0]) | (values > knots[-1])]
     if len(outside) <= (MOVED * len(values) if len(knots) > 1 else 0):
         return None
     different = np.unique(np.concatenate([knots, outside]))
     if few and len(different) <= options.knots:
-        return SlotKnots(different, True)
+        return SlotKnots(different, grid_of_knots(len(different), len(different)), True)
     if len(knots) == 1:
         shares = np.linspace(0.0, 1.0, int(options.knots) + 1)
-        return SlotKnots(np.unique(np.quantile(values, shares)), False)
+        found = np.unique(np.quantile(values, shares))
+        return SlotKnots(found, grid_of_knots(len(found), int(options.grid)), False)
     below, above = values[values < knots[0]], values[values > knots[-1]]
     parts = np.arange(1, NEW_PER_SIDE + 1) / NEW_PER_SIDE
     low = np.unique(np.quantile(below, 1.0 - parts)) if len(below) else below
     high = np.unique(np.quantile(above, parts)) if len(above) else above
-    found = np.concatenate([low, knots, high])
-    return SlotKnots(found, few) if len(found) <= MOST_KNOTS * options.knots else None
+    found, new = (
+        np.concatenate([low, knots, high]),
+        (grid_of_knots(len(own), POINTS_PER_SIDE - 1) for own in (low, high)),
+    )
+    first, last = new
+    return (
+        SlotKnots(found, np.concatenate([first, in_grid, last]), few)
+        if len(found) <= MOST_KNOTS * options.knots
+        else None
+    )
 
 
 def slot_knots(basis: ColumnBasis) -> list[SlotKnots]:
     """Return the knots of every slot; none for categories."""
     ends = np.cumsum(basis.counts).tolist()
     each = zip(ends, basis.counts.tolist(), basis.few.tolist(), strict=True)
-    return [SlotKnots(basis.knots[end - count : end], bool(few)) for end, count, few in each]
+    return [
+        SlotKnots(basis.knots[end - count : end], basis.in_grid[end - count : end], bool(few))
+        for end, count, few in each
+    ]
 
 
 def extended_basis(options: TableBasis, basis: ColumnBasis, chunk: Chunk, roles: Roles) -> Extension | None:
     """Return the basis for columns that have moved in these rows; None if there are none."""
+    if not any_moved(basis, chunk, roles):
+        return None
     columns, slots = values_of_columns(chunk, roles), slot_knots(basis)
     moved = False
     for s in np.flatnonzero(basis.numeric).tolist():
         column = columns.get(int(roles.column[basis.member[s]]))
         if column is not None:
             _, values, there = column
-            found = extended_slot(options, *slots[s], values[there])
+            found = extended_slot(options, slots[s], values[there])
             if found is not None:
                 moved, slots[s] = True, found
     return with_knots(basis, slots) if moved else None
 
 
+def any_moved(basis: ColumnBasis, chunk: Chunk, roles: Roles) -> bool:
+    """Return whether a column may have moved in these rows; as a rule none has, and that is found quickly."""
+    slots, numeric = basis.slots_of(roles), basis.numeric > 0
+    if not numeric.any():
+        return False
+    first = basis.first_knots
+    low, high = np.zeros(len(numeric)), np.zeros(len(numeric))
+    low[numeric], high[numeric] = basis.knots[first[numeric]], basis.knots[(first + basis.counts - 1)[numeric]]
+    slot, role = slots[chunk.indices], roles.role[chunk.indices]
+    number, missing = (slot >= 0) & (role == IS_NUMBER), (slot >= 0) & (role == IS_MISSING)
+    s, values = slot[number], chunk.data[number]
+    outside = np.bincount(s[(values < low[s]) | (values > high[s])], minlength=len(numeric))
+    there = chunk.rows - np.bincount(slot[missing], minlength=len(numeric))
+    zeros = there - np.bincount(s, minlength=len(numeric))  # numbers that rows leave out
+    outside = outside + zeros * ((low > 0.0) | (high < 0.0))
+    return bool(np.any(numeric & (outside > np.where(basis.counts > 1, MOVED * there, 0.0))))
+
+
 def united_knots(bases: Sequence[ColumnBasis]) -> list[SlotKnots]:
     """Return the knots of every slot in any of several bases."""
-    together = zip(*map(slot_knots, bases), strict=True)
-    return [
-        SlotKnots(np.unique(np.concatenate([one.knots for one in slots])), all(one.few for one in slots))
-        for slots in together
-    ]
+    return [united_slot(slots) for slots in zip(*map(slot_knots, bases), strict=True)]
+
+
+def united_slot(slots: Sequence[SlotKnots]) -> SlotKnots:
+    """Return the knots of a column in any of several bases; points of a grid are those of any."""
+    knots = np.unique(np.concatenate([one.knots for one in slots]))
+    points = np.concatenate([one.points for one in slots])
+    return SlotKnots(knots, np.isin(knots, points).astype(np.int32), all(one.few for one in slots))
 
 
 def with_knots(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Extension:
-    """Return a basis with other knots, where a new hat or bin comes from the nearest old one."""
+    """Return a basis with other knots, where a new hat or point comes from the nearest old one."""
     hats, sources, first_hat = list[Any](), list[Any](), 0
-    few, bins = basis.few.copy(), basis.bins.copy()
+    few, points = basis.few.copy(), basis.points.copy()
     for s, (old, new) in enumerate(zip(slot_knots(basis), slots, strict=True)):
-        own = np.arange(bins[s])
-        if basis.numeric[s] and not (np.array_equal(old.knots, new.knots) and old.few == new.few):
-            few[s], bins[s] = new.few, len(new.knots) + new.few
-            middles = new.knots if new.few else 0.5 * (new.knots[1:] + new.knots[:-1])
-            own = np.append(bins_at(old, middles), basis.bins[s] - 1)
+        own = np.arange(points[s])
+        if basis.numeric[s]:
+            few[s], points[s] = new.few, len(new.points) + 1
+            own = np.append(nearest_knots(old.points, new.points), basis.points[s] - 1)
         sources.append(own)
         if len(new.knots) > 2:
             known = first_hat + nearest_knots(old.knots, new.knots)
             hats.append(known if basis.hat_counts[s] else np.full(len(new.knots), FRESH))
         first_hat += int(basis.hat_counts[s])
-    counts = np.array([len(slot.knots) for slot in slots], np.int32)
-    knots = np.concatenate([np.empty(0), *(slot.knots for slot in slots)])
-    changed = basis._replace(few=few, bins=bins, counts=counts, knots=knots)
-    return Extension(changed, np.concatenate([np.empty(0, np.int64), *hats]), cell_sources(basis, sources))
+    changed = basis._replace(
+        few=few,
+        points=points,
+        counts=np.array([len(slot.knots) for slot in slots], np.int32),
+        knots=np.concatenate([np.empty(0), *(slot.knots for slot in slots)]),
+        in_grid=np.concatenate([np.empty(0, np.int32), *(slot.in_grid for slot in slots)]),
+    )
+    return Extension(changed, np.concatenate([np.empty(0, np.int64), *hats]), node_sources(basis, sources))
 
 
 def nearest_knots(knots: Floats, values: Floats) -> Any:
@@ -120,19 +167,12 @@ def nearest_knots(knots: Floats, values: Floats) -> Any:
     return np.abs(values[:, None] - knots).argmin(axis=1)
 
 
-def bins_at(slot: SlotKnots, values: Floats) -> Any:
-    """Return the bin of each value: the nearest knot, or the interval."""
-    if slot.few:
-        return nearest_knots(slot.knots, values)
-    return np.clip(np.searchsorted(slot.knots, values, side="right") - 1, 0, len(slot.knots) - 2)
-
-
-def cell_sources(basis: ColumnBasis, sources: list[Any]) -> Any:
-    """Return the old cell of every new one, given the old bin of every new bin of each slot."""
+def node_sources(basis: ColumnBasis, sources: list[Any]) -> Any:
+    """Return the old node of every new one, given the old point of every new point of each slot."""
     found, start = list[Any](), 0
     for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
-        found.append((start + sources[a][:, None] * int(basis.bins[b]) + sources[b]).ravel())
-        start += int(basis.bins[a]) * int(basis.bins[b])
+        found.append((start + sources[a][:, None] * int(basis.points[b]) + sources[b]).ravel())
+        start += int(basis.points[a]) * int(basis.points[b])
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
@@ -140,5 +180,5 @@ def new_numbers(basis: ColumnBasis, extension: Extension, features: int, level: 
     """Return the old number of every feature at a level of the extended basis; `FRESH` for those not seen."""
     known, old = int(basis.known[0]), basis.numbers(features, level)
     hats = np.where(extension.hats == FRESH, FRESH, known + extension.hats)
-    cells = known + basis.hats + extension.cells
-    return np.concatenate([old[:known], *([hats] if level else []), *([cells] if level > 1 else []), old[known:]])
+    nodes = known + basis.hats + extension.nodes
+    return np.concatenate([old[:known], *([hats] if level else []), *([nodes] if level > 1 else []), old[known:]])

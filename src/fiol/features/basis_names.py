@@ -1,8 +1,7 @@
-"""Names of hats, bins and cells, for weights, plots and exported models."""
+"""Names of hats, points and nodes, for weights, plots and exported models."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +11,11 @@ from fiol.features.basis import ColumnBasis
 from fiol.features.column_kinds import MISSING
 from fiol.features.column_roles import Roles
 
-#: Between the names of the two bins of a cell.
+#: Between the names of the two points of a node.
 AND = " & "
-#: The value of a category that has no bin of its own.
+#: Between the name of a column and a knot.
+HAT = "~"
+#: The value of a category that has no point of its own.
 OTHERS = "(others)"
 
 
@@ -30,31 +31,34 @@ def knots_of(basis: ColumnBasis, slot: int) -> Any:
     return basis.knots[start : start + int(basis.counts[slot])]
 
 
-def bin_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[list[str]]:
-    """Return the names of the bins of every slot.
+def points_of(basis: ColumnBasis, slot: int) -> Any:
+    """Return the knots of a slot that are points of its grids."""
+    start = int(basis.counts[:slot].sum())
+    return knots_of(basis, slot)[basis.in_grid[start : start + int(basis.counts[slot])] > 0]
+
+
+def point_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[list[str]]:
+    """Return the names of the points of every slot.
 
     >>> from fiol import to_chunk
     >>> from fiol.components.table_basis import TableBasis
     >>> from fiol.features.basis import find_basis
     >>> from fiol.features.column_roles import columns_of_numbers
     >>> rows, roles = to_chunk([[1.0, 0.1], [2.0, 0.4], [1.0, 0.7]]), columns_of_numbers(2)
-    >>> bin_names(find_basis(TableBasis(rows=2, knots=2), rows, roles), ["a", "b"], roles)
-    [['a=1', 'a=2', 'a is missing'], ['b in [0.1, 0.4)', 'b in [0.4, 0.7)', 'b is missing']]
+    >>> point_names(find_basis(TableBasis(rows=2, knots=2), rows, roles), ["a", "b"], roles)
+    [['a=1', 'a=2', 'a is missing'], ['b~0.1', 'b~0.4', 'b~0.7', 'b is missing']]
     """
     slots, found = basis.slots_of(roles), list[list[str]]()
     for s, column in enumerate(slot_names(basis, names, roles)):
-        knots = [f"{knot:.12g}" for knot in knots_of(basis, s)]
-        if not basis.numeric[s]:
-            own = [f"{column}={OTHERS}"] * int(basis.bins[s])
-            for i in np.flatnonzero(slots[: len(basis.codes)] == s).tolist():
-                if basis.codes[i] < basis.bins[s] - 1:
-                    own[basis.codes[i]] = str(names[i])
-            found.append(own)
-        elif basis.few[s]:
-            found.append([*(f"{column}={knot}" for knot in knots), column + MISSING])
-        else:
-            pairs = itertools.pairwise(knots)
-            found.append([*(f"{column} in [{low}, {high})" for low, high in pairs), column + MISSING])
+        if basis.numeric[s]:
+            sign = "=" if basis.few[s] else HAT
+            found.append([*(f"{column}{sign}{point:.12g}" for point in points_of(basis, s)), column + MISSING])
+            continue
+        own = [f"{column}={OTHERS}"] * int(basis.points[s])
+        for i in np.flatnonzero(slots[: len(basis.codes)] == s).tolist():
+            if basis.codes[i] < basis.points[s] - 1:
+                own[basis.codes[i]] = str(names[i])
+        found.append(own)
     return found
 
 
@@ -62,31 +66,31 @@ def hat_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[st
     """Return the names of all hats: the column, and the knot where the hat is 1."""
     columns = slot_names(basis, names, roles)
     return [
-        f"{columns[s]}~{knot!r}"
+        f"{columns[s]}{HAT}{knot!r}"
         for s in np.flatnonzero(basis.hat_counts).tolist()
         for knot in knots_of(basis, s).tolist()
     ]
 
 
-def cell_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[str]:
-    """Return the names of all cells: those of their two bins."""
-    bins = [numbered_bins(own) for own in bin_names(basis, names, roles)]
+def node_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[str]:
+    """Return the names of all nodes: those of their two points."""
+    points = [numbered_points(own) for own in point_names(basis, names, roles)]
     pairs = zip(basis.left.tolist(), basis.right.tolist(), strict=True)
-    return [f"{a}{AND}{b}" for left, right in pairs for a in bins[left] for b in bins[right]]
+    return [f"{a}{AND}{b}" for left, right in pairs for a in points[left] for b in points[right]]
 
 
-def numbered_bins(names: list[str]) -> list[str]:
-    """Return names of bins, with their numbers where bins have no values yet.
+def numbered_points(names: list[str]) -> list[str]:
+    """Return names of points, with their numbers where points have no values yet.
 
-    >>> numbered_bins(["city=Rome", "city=(others)", "city=(others)"])
+    >>> numbered_points(["city=Rome", "city=(others)", "city=(others)"])
     ['city=Rome', 'city=(others) 1', 'city=(others)']
     """
     *first, last = names
     return [*(f"{name} {k}" if name == last else name for k, name in enumerate(first)), last]
 
 
-def all_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles, cells: bool) -> list[Any]:
-    """Return the names of the features as they are, hats and cells, in the order of their numbers."""
+def all_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles, nodes: bool) -> list[Any]:
+    """Return the names of the features as they are, hats and nodes, in the order of their numbers."""
     known = int(basis.known[0])
-    made = [*hat_names(basis, names, roles), *(cell_names(basis, names, roles) if cells else [])]
+    made = [*hat_names(basis, names, roles), *(node_names(basis, names, roles) if nodes else [])]
     return [*names[:known], *made, *names[known:]]

@@ -50,7 +50,7 @@ def check_dtype(dtype: Any) -> Any:
     return found
 
 
-#: What the features of a model are made of: columns as they are, curves of columns, cells of pairs of columns.
+#: What the features of a model are made of: columns as they are, curves of columns, surfaces of pairs of columns.
 FEATURES: dict[str, TableBasis | None] = {
     "linear": None,
     "additive": TableBasis(max_pairs=0),

@@ -63,8 +63,8 @@ def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int) -> None:
     largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     image = ax.imshow(values, origin="lower", aspect="auto", cmap="RdBu", vmin=-largest, vmax=largest)
     for bins, name, ticks in (
-        (effect.left_bins, effect.left, ax.set_xticks),
-        (effect.right_bins, effect.right, ax.set_yticks),
+        (effect.left_points, effect.left, ax.set_xticks),
+        (effect.right_points, effect.right, ax.set_yticks),
     ):
         places = range(0, len(bins), max(1, -(-len(bins) // MOST_TICKS)))
         ticks(list(places), [bins[k].removeprefix(name).lstrip(" =")[:8] for k in places], rotation=30, fontsize=8)

@@ -9,7 +9,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.basis import ColumnBasis
-from fiol.features.basis_names import bin_names, knots_of, slot_names
+from fiol.features.basis_names import knots_of, point_names, points_of, slot_names
 from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, Roles
 
 
@@ -34,10 +34,10 @@ class PairEffect(NamedTuple):
 
     left: str
     right: str
-    left_bins: list[str]
-    right_bins: list[str]
-    values: Floats  #: [score, bin, bin]
-    shares: Floats  #: [bin, bin] of the rows, estimated
+    left_points: list[str]
+    right_points: list[str]
+    values: Floats  #: [score, point, point]
+    shares: Floats  #: [point, point] of the rows, estimated
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class Effects(NamedTuple):
 def effects_of(core: Any) -> Effects:
     """Return the effects of a model with curves; TypeError for any other, ValueError before knots are known.
 
-    Shares of rows are estimated from what step sizes store. Where the cells of a pair have a mean over one of its
+    Shares of rows are estimated from what step sizes store. Where the nodes of a pair have a mean over one of its
     columns, the mean is counted as an effect of that column.
     """
     engine = core.levels
@@ -105,28 +105,28 @@ def hat_deviations(engine: LevelsEngine) -> Floats:
 
 
 def pair_effects(parts: Parts) -> tuple[dict[int, Floats], list[PairEffect]]:
-    """Return the effects of all pairs, less their means over each column; and these means, [score, bin] by slot."""
+    """Return the effects of all pairs, less their means over each column; and these means, [score, point] by slot."""
     basis, columns = parts.basis, parts.columns
-    bins, means, found = bin_names(basis, parts.names, parts.roles), dict[int, Floats](), list[PairEffect]()
+    points, means, found = point_names(basis, parts.names, parts.roles), dict[int, Floats](), list[PairEffect]()
     start = int(basis.known[0]) + basis.hats
     for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
-        shape = int(basis.bins[a]), int(basis.bins[b])
-        cells = slice(start, start + shape[0] * shape[1])
-        start = cells.stop
-        values = parts.weights[:, cells].reshape(-1, *shape).copy()
-        shares = shares_of_masses(parts.squares[cells].reshape(shape))
+        shape = int(basis.points[a]), int(basis.points[b])
+        nodes = slice(start, start + shape[0] * shape[1])
+        start = nodes.stop
+        values = parts.weights[:, nodes].reshape(-1, *shape).copy()
+        shares = shares_of_masses(parts.squares[nodes].reshape(shape))
         for slot, axis in ((a, 2), (b, 1)):
             mass = np.maximum(shares.sum(axis=axis - 1), 1e-300)
             mean = np.sum(values * shares, axis=axis) / mass
             values -= np.expand_dims(mean, axis)
             means[slot] = means.get(slot, 0.0) + mean
         values[:, shares == 0.0] = 0.0
-        found.append(PairEffect(columns[a], columns[b], bins[a], bins[b], values, shares))
+        found.append(PairEffect(columns[a], columns[b], points[a], points[b], values, shares))
     return means, found
 
 
 def column_effect(parts: Parts, s: int, means: Floats | None) -> ColumnEffect:
-    """Return the effect of a slot; `means` are those of its pairs, [score, bin]."""
+    """Return the effect of a slot; `means` are those of its pairs, [score, point]."""
     basis, slots = parts.basis, parts.basis.slots_of(parts.roles)
     numbers = basis.numbers(parts.roles.size, 2 if len(basis.left) else 1)
     if not basis.numeric[s]:
@@ -152,22 +152,11 @@ def column_effect(parts: Parts, s: int, means: Floats | None) -> ColumnEffect:
                 parts.deviations[hats],
             )
         if means is not None:
-            values = values + at_knots(means[:, :-1], len(knots))
+            values = values + np.array([np.interp(knots, points_of(basis, s), own) for own in means[:, :-1]])
         found = knots, True, values, shares, deviations  # type: ignore[assignment]
     points, numeric, values, shares, deviations = found
     values = values - (values @ shares)[:, None]
     return ColumnEffect(parts.columns[s], points, numeric, values, shares, deviations)
-
-
-def at_knots(means: Floats, knots: int) -> Floats:
-    """Return numbers of bins at knots: those of the bins, if every knot is one, else the mean of the two beside it.
-
-    >>> at_knots(np.array([[1.0, 3.0]]), 3)
-    array([[1., 2., 3.]])
-    """
-    if means.shape[1] == knots:
-        return means
-    return 0.5 * (means[:, np.maximum(np.arange(knots) - 1, 0)] + means[:, np.minimum(np.arange(knots), knots - 2)])  # type: ignore[no-any-return]
 
 
 def shares_of_masses(masses: Floats) -> Floats:

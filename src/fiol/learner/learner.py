@@ -53,7 +53,7 @@ class Learner(Model):
     classes : with a joint loss (`Softmax()`, `CrammerSinger()`), the labels of all classes. By default classes may
         appear at any time; the weights of a new one start at 0.
     features : what is made of the columns of a table. "linear", the default: every column as it is. "additive": a curve
-        for every column of numbers, too. "pairwise" or "auto": a table of cells for every pair of columns as well. A
+        for every column of numbers, too. "pairwise" or "auto": a surface for every pair of columns as well. A
         stack mixes what the simpler models and the richer one predict, so that "auto" costs little where a linear
         model is best: docs/guides/tables.md. Or a `TableBasis` with its own limits.
     compiled : False runs the same code in the interpreter.

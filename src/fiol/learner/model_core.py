@@ -148,7 +148,7 @@ class ModelCore:
         if levels is None or levels.basis is None:
             return names
         own = list(range(self.space.features)) if names is None else names
-        return all_names(levels.basis, own, self.space.roles, cells=levels.options.levels > 2)
+        return all_names(levels.basis, own, self.space.roles, nodes=levels.options.levels > 2)
 
     def own_numbers(self) -> Any:
         """Return the numbers, among features that have weights, of the features that rows come with."""

@@ -122,8 +122,8 @@ def heat_map(effect: PairEffect, alt: str) -> str:
     """  # noqa: E501
     rows, columns = effect.shares.sum(axis=0) > 0.0, effect.shares.sum(axis=1) > 0.0
     values, shares = effect.values[0][np.ix_(columns, rows)], effect.shares[np.ix_(columns, rows)]
-    across = [name for name, there in zip(effect.left_bins, columns, strict=True) if there]
-    up = [name for name, there in zip(effect.right_bins, rows, strict=True) if there]
+    across = [name for name, there in zip(effect.left_points, columns, strict=True) if there]
+    up = [name for name, there in zip(effect.right_points, rows, strict=True) if there]
     left, bottom = LEFT + 60.0, HEIGHT - 42.0
     wide, high = (PAGE_WIDTH - 14.0 - left) / len(across), (bottom - TOP) / len(up)
     largest, parts = max(float(np.abs(values).max()), 1e-300), list[str]()

@@ -284,6 +284,15 @@ class EnsembleEngine(Engine):
         for learner in self.members_in_use.learners:
             learner.raise_peaks(largest)
 
+    def expect_values(self, features: slice, size: float) -> None:
+        """Let the largest values of features be at least `size`, whether they were seen or not.
+
+        The largest value of a feature is its unit: one that was only seen near 0 would have large weights otherwise.
+        """
+        self.grow(features.stop)
+        for learner in self.members_in_use.learners:
+            learner.expect_values(features, size)
+
     def centered_storage(self, features: Any, means: Floats, distances: Floats) -> EnsembleStorage:
         members = [member.copy() for member in self.members]
         for member in members:

@@ -222,6 +222,11 @@ class LaneGroup:
         peaks = self.table(self.records)[: len(largest), 0, -1]
         np.maximum(peaks, largest[: len(peaks)], out=peaks, where=peaks > 0.0, casting="same_kind")
 
+    def expect_values(self, features: slice, size: float) -> None:
+        """Let the largest values of features be at least `size`, whether they were seen or not."""
+        peaks = self.table(self.records)[features, 0, -1]
+        np.maximum(peaks, size, out=peaks, casting="same_kind")
+
     def weights(self, features: int) -> Floats:
         """Return the weights of the first features, [feature, member]; 0 beyond the records."""
         out, now = np.zeros((features, len(self.engines))), self

@@ -45,13 +45,13 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
 
 
 def check_same_columns(k: int, expected: ColumnBasis, found: ColumnBasis) -> None:
-    """Raise ValueError unless two bases have the same columns, pairs and bins of categories.
+    """Raise ValueError unless two bases have the same columns, pairs and points of categories.
 
     So have copies of one learner, which may have added knots since.
     """
     categories = expected.numeric == 0
     same = all(np.array_equal(getattr(expected, name), getattr(found, name)) for name in ("numeric", "left", "right"))
-    if not same or not np.array_equal(expected.bins[categories], found.bins[categories]):
+    if not same or not np.array_equal(expected.points[categories], found.points[categories]):
         raise ValueError(
             f"learners[{k}] has other columns or pairs: merge learners that are copies of one learner, which has found "
             "its knots"
@@ -62,16 +62,16 @@ def with_codes(engine: LevelsEngine, codes: Any) -> tuple[LevelsEngine, Any]:
     """Return an engine whose values of categories have these codes, and the codes with those of its other values."""
     basis: Any = engine.basis
     own, codes = basis.codes, codes.copy()
-    bins = [np.arange(count) for count in basis.bins.tolist()]  # of every slot, the new bin of each bin
+    points = [np.arange(count) for count in basis.points.tolist()]  # of every slot, the new point of each point
     slots = basis.slots_of(engine.roles_for(len(codes)))[: len(codes)]
     for s in np.flatnonzero(basis.numeric == 0).tolist():
         mine = np.flatnonzero(slots == s)
         new = mine[(codes[mine] == NO_CODE) & (own[mine] != NO_CODE)]
         taken = int(codes[mine].max(initial=NO_CODE)) + 1
-        codes[new] = np.minimum(taken + np.arange(len(new)), basis.bins[s] - 1)
+        codes[new] = np.minimum(taken + np.arange(len(new)), basis.points[s] - 1)
         seen = mine[own[mine] != NO_CODE]
-        bins[s] = completed_places(own[seen], codes[seen], int(basis.bins[s]))
-    return engine.with_bins(bins, codes), codes
+        points[s] = completed_places(own[seen], codes[seen], int(basis.points[s]))
+    return engine.with_points(points, codes), codes
 
 
 def completed_places(before: Any, after: Any, size: int) -> Any:

@@ -28,7 +28,7 @@ from fiol.features.basis_loops import expand_rows
 
 
 class LevelRows(NamedTuple):
-    """Memory for one row at every level: as it came, with hats, and with hats and cells."""
+    """Memory for one row at every level: as it came, with hats, and with hats and nodes."""
 
     plain: Any  #: three arrays, as a `Chunk`
     lower: Any
@@ -60,7 +60,7 @@ class LevelValues(NamedTuple):
 
 @inlined
 def expand_event(row, n, entries, values):
-    """Write a row as it came, with hats, and with hats and cells into the buffers; whether they are long enough."""
+    """Write a row as it came, with hats, and with hats and nodes into the buffers; whether they are long enough."""
     rows, parts, levels = values.rows, values.parts, values.addresses.shape[0]
     starts, indices, data = rows.plain
     if entries > data.shape[0]:

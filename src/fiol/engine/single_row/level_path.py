@@ -68,7 +68,7 @@ def compile_levels_path(engine: Any, learning: bool) -> FastPath:
     without lanes.
     """
     found, expander = engine.levels[0].event_kernels(), engine.expander
-    current = engine.basis is None or (expander is not None and expander.basis is engine.basis)
+    current = engine.basis is None or (expander is not None and expander.fits(engine.basis, 0))
     if found is None or not hasattr(found[0], "compile") or not engine.stack.width or not current:
         return NO_FAST_PATH
     from fiol.compiler.addresses import StoredValues, compile_for_block, store_values  # `import fiol` loads no compiler
@@ -120,11 +120,12 @@ def row_memory(expander: Expander, centered: int, width: int) -> Any:
     from fiol.engine.single_row.level_events import LevelRows
 
     longest = min(LONGEST_ROW, max(expander.size, 64))
-    expanded = longest + expander.most_hats + expander.most_cells + centered
+    expanded = longest + expander.most_hats + expander.most_nodes + centered + 1  # see `expand_rows`
 
     def entries(n: int) -> tuple[Any, Any, Any]:
         return np.zeros(2, np.int64), np.zeros(n, np.int32), np.zeros(n)
 
-    rows = entries(longest), entries(expanded), entries(expanded)
+    lower = entries(expanded)
+    rows = entries(longest), lower, entries(expanded) if expander.most_nodes else lower
     memory = np.zeros((3, expanded), np.int32), np.zeros((3, expanded)), np.zeros((3, 2), np.int64)
     return LevelRows(*rows, *memory, np.zeros(width), np.zeros(max(expanded, width)))
