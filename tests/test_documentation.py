@@ -228,8 +228,21 @@ def test_benchmark_page_is_short():
 
 @pytest.mark.parametrize(
     "query",
-    "learning rate, class weights, probabilities, early stopping, serving, delayed labels, interactions, the paper, "
-    "file size, threads, citing, upgrading, contributing".split(", "),
+    [
+        "learning rate",
+        "class weights",
+        "probabilities",
+        "early stopping",
+        "serving",
+        "delayed labels",
+        "interactions",
+        "the paper",
+        "file size",
+        "threads",
+        "citing",
+        "upgrading",
+        "contributing",
+    ],
 )
 def test_search_for_a_common_question_finds_its_section(query):
     """The search of the pages lists a section whose title contains the query and is at most twice as long."""

@@ -125,3 +125,9 @@ def test_checks_catch_a_solver_that_stops_early():
         check_solver(fiol.Bisection(1e-3))
     with pytest.raises(CheckError, match="solve"):
         check_solver(fiol.Newton(passes=2))
+
+
+@pytest.mark.parametrize("passes", [0, -3])
+def test_newton_needs_at_least_one_pass(passes):
+    with pytest.raises(ValueError, match=r"Newton\.passes"):
+        fiol.Newton(passes)

@@ -288,6 +288,16 @@ def test_run_of_an_old_version_with_jobs_resumes():
         check_checkpoint({"training": state})
 
 
+@pytest.mark.parametrize(
+    "change", [{"name": {"id": 1}}, {"kind": "color"}, {"kind": None}, {"examples": [1]}, {"missing": "few"}], ids=str
+)
+def test_forged_column_summaries_are_refused(change):
+    summary = {"name": "id", "kind": "words:2", "examples": ["a"], "missing": 0.0, "features": None}
+    check_checkpoint({"training": {"columns": [summary]}})
+    with pytest.raises(ValueError, match="its training is not as fiol train writes it: columns = "):
+        check_checkpoint({"training": {"columns": [summary | change]}})
+
+
 def test_checkpoints_by_rows_and_seconds(tmp_path):
     X, y = make_rows(100)
     saved = []

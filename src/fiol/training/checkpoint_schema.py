@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fiol.components.losses import Binary
+from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.feature_moments import FeatureMoments
 from fiol.training.metrics import BLOCK_ROWS, Line, from_base64
 from fiol.training.run import Regime
@@ -146,6 +147,18 @@ def is_asked(value: Any) -> bool:
     return isinstance(value, dict) and list_of(lambda name: isinstance(name, str))(value.get("data", []))
 
 
+def is_column_summary(value: Any) -> bool:
+    """Return whether a value is the summary of a column as `column_summary.summarize_columns` writes it."""
+    return (
+        isinstance(value, dict)
+        and is_label(value.get("name"))
+        and isinstance(value.get("kind"), str)
+        and value["kind"].partition(":")[0] in COLUMN_KINDS
+        and list_of(lambda text: isinstance(text, str))(value.get("examples"))
+        and all(value.get(part) is None or is_finite_number(value[part]) for part in ("missing", "features"))
+    )
+
+
 def are_metrics(value: Any) -> bool:
     """Return whether a value is `PassMetrics` as a mapping."""
     return isinstance(value, dict) and all(
@@ -154,8 +167,10 @@ def are_metrics(value: Any) -> bool:
 
 
 #: Fields that older files or first checkpoints do not have.
-OPTIONAL_FIELDS = ("windows", "members", "asked", "pending", "classes", "base", "rows_read", "digests", "class_weight")
-ASKED_FIELDS: dict[str, FieldCheck] = {"asked": is_asked}
+OPTIONAL_FIELDS = (
+    "windows", "members", "asked", "columns", "pending", "classes", "base", "rows_read", "digests", "class_weight"
+)  # fmt: skip
+ASKED_FIELDS: dict[str, FieldCheck] = {"asked": is_asked, "columns": list_of(is_column_summary)}
 METRIC_FIELDS: dict[str, FieldCheck] = {
     "rows": whole_from(0),
     "targets": is_target_table,
