@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
 from fiol.engine.centering import WINDOW, Centering
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
+from fiol.engine.kernel_caller import KernelCaller
 from fiol.engine.outliers import cut_outliers, largest_values
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
 from fiol.features.chunk import SMALLEST, Chunk
@@ -54,7 +54,7 @@ class Observer(Protocol):
         """Center all following rows by these means."""
 
 
-class Engine(ABC):
+class Engine(KernelCaller, ABC):
     """Learns from canonical chunks, keeps the state, and reads weights from it without changing it.
 
     The two kinds are `UpdateEngine` and `EnsembleEngine`. Rows have one score, or with a joint loss several: then
@@ -65,10 +65,6 @@ class Engine(ABC):
     single-row fast path (`fast_path`) points into these arrays: `set_storage` drops it.
     """
 
-    plan: Plan
-    intercept_plan: Plan
-    #: Whether kernels are compiled.
-    compiled: bool
     #: How weights are stored.
     dtype: Any
     #: The largest Euclidean step of the first round.
@@ -85,11 +81,6 @@ class Engine(ABC):
     observer: Observer | None = None
     #: Buffers of centered rows.
     centered_rows: Chunk | None = None
-
-    def __init__(self, plan: Plan, intercept_plan: Plan, compiled: bool) -> None:
-        self.plan, self.intercept_plan, self.compiled = plan, intercept_plan, compiled
-        #: Kernels, compiled for the types that this engine calls them with.
-        self.bound: dict[Any, Any] = {}
 
     # --- storage ------------------------------------------------------------------------------
 
@@ -417,7 +408,7 @@ class Engine(ABC):
         return z
 
     def make_room_in_window(self, entries: int) -> None:
-        """Let the fast path add a row of so many entries to the window of centering, if it is one of the first rows."""
+        """Let the fast path add a row of this many entries to the window of centering, if it is one of the first rows."""
         means = self.centering
         if means is not None and means.watches and len(means.window) <= len(means.seen) + entries:
             self.replace(centering=means.with_room(entries))
@@ -562,40 +553,3 @@ class Engine(ABC):
 
         The others are as a feature never seen. With `scores`, the same for scores: see `add_scores`.
         """
-
-    # --- kernels ------------------------------------------------------------------------------
-
-    @property
-    def plans(self) -> tuple[Plan, Plan]:
-        """The plans of features and intercept, as kernels take them."""
-        return self.plan, self.intercept_plan
-
-    def call(self, kernel: Any, *arguments: Any) -> Any:
-        """Call a kernel, compiled for the types of the first arguments: these types never change."""
-        bound = self.bound.get(kernel)
-        if bound is None:
-            bound = self.bound[kernel] = bound_kernel(kernel, arguments, self.compiled)
-        return bound(*arguments)
-
-    def call_for_intercept(self, kernel: Any, *arguments: Any) -> Any:
-        """Call a kernel for the intercept, whose plan has another type than that of features."""
-        key = kernel, "intercept"
-        bound = self.bound.get(key)
-        if bound is None:
-            bound = self.bound[key] = bound_kernel(kernel, arguments, self.compiled)
-        return bound(*arguments)
-
-
-def bound_kernel(kernel: Any, arguments: tuple[Any, ...], compiled: bool) -> Any:
-    """Return a kernel compiled for arguments of these types; or the plain Python function."""
-    from fiol.compiler import compiled as compiler
-
-    if compiled and hasattr(kernel, "py_func"):
-        return compiler.bind(kernel, *arguments)
-    plain = compiler.interpreted(kernel)
-
-    def quiet(*args: Any) -> Any:
-        with np.errstate(all="ignore"):  # the interpreter warns where compiled code continues with infinity
-            return plain(*args)
-
-    return quiet

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from operator import getitem
 from typing import Any
 
 
@@ -49,68 +51,53 @@ def families(status: dict[str, Any]) -> Iterator[tuple[str, str, str, list[tuple
     yield from model_families(models)
 
 
-def model_families(models: list[dict[str, Any]]) -> Iterator[tuple[str, str, str, list[tuple[dict[str, str], Any]]]]:
-    """Yield the families of figures of models."""
-    of = [({"model": one["name"]}, one, one["metrics"]) for one in models]
-    yield "fiol_model_rounds", "counter", "Rounds of the model.", [(n, one["rounds"]) for n, one, _ in of]
-    yield (
-        "fiol_model_lag_rounds",
-        "gauge",
-        "Rounds that predictions lag behind.",
-        [(n, one["lag_rounds"]) for n, one, _ in of],
-    )
-    yield "fiol_model_pending", "gauge", "Predictions that wait for a label.", [(n, one["pending"]) for n, one, _ in of]
-    yield "fiol_model_early", "gauge", "Labels that wait for a prediction.", [(n, one["early"]) for n, one, _ in of]
-    yield "fiol_model_features", "gauge", "Features seen.", [(n, one["features"]) for n, one, _ in of]
-    yield "fiol_model_nonzeros", "gauge", "Features whose weight is not 0.", [(n, one["nonzeros"]) for n, one, _ in of]
-    yield "fiol_model_loss", "gauge", "Progressive loss of all rows.", [(n, m["loss"]) for n, _, m in of]
-    yield (
-        "fiol_model_recent_loss",
-        "gauge",
-        "Progressive loss of recent rows.",
-        [(n, m["recent"]["loss"]) for n, _, m in of],
-    )
-    yield "fiol_model_constant_loss", "gauge", "Loss of the best constant.", [(n, m["constant_loss"]) for n, _, m in of]
-    yield (
-        "fiol_model_mean_prediction",
-        "gauge",
-        "Mean prediction of recent rows.",
-        [(n, m["recent"]["prediction"]) for n, _, m in of],
-    )
-    yield "fiol_model_mean_label", "gauge", "Mean label of recent rows.", [(n, m["recent"]["label"]) for n, _, m in of]
-    yield (
+#: Figures of models: name, kind, help, and the path to the number in the status of a model.
+MODEL_FIGURES = (
+    ("fiol_model_rounds", "counter", "Rounds of the model.", ("rounds",)),
+    ("fiol_model_lag_rounds", "gauge", "Rounds that predictions lag behind.", ("lag_rounds",)),
+    ("fiol_model_pending", "gauge", "Predictions that wait for a label.", ("pending",)),
+    ("fiol_model_early", "gauge", "Labels that wait for a prediction.", ("early",)),
+    ("fiol_model_features", "gauge", "Features seen.", ("features",)),
+    ("fiol_model_nonzeros", "gauge", "Features whose weight is not 0.", ("nonzeros",)),
+    ("fiol_model_loss", "gauge", "Progressive loss of all rows.", ("metrics", "loss")),
+    ("fiol_model_recent_loss", "gauge", "Progressive loss of recent rows.", ("metrics", "recent", "loss")),
+    ("fiol_model_constant_loss", "gauge", "Loss of the best constant.", ("metrics", "constant_loss")),
+    ("fiol_model_mean_prediction", "gauge", "Mean prediction of recent rows.", ("metrics", "recent", "prediction")),
+    ("fiol_model_mean_label", "gauge", "Mean label of recent rows.", ("metrics", "recent", "label")),
+    (
         "fiol_model_unseen_share",
         "gauge",
         "Share of features of recent rows that were new.",
-        [(n, m["recent"]["unseen"]) for n, _, m in of],
-    )
+        ("metrics", "recent", "unseen"),
+    ),
+    ("fiol_model_last_snapshot_seconds", "gauge", "When the newest snapshot was saved.", ("last_snapshot",)),
+)
+
+
+def model_families(models: list[dict[str, Any]]) -> Iterator[tuple[str, str, str, list[tuple[dict[str, str], Any]]]]:
+    """Yield the families of figures of models."""
+    of = [({"model": one["name"]}, one) for one in models]
+    for name, kind, help_text, path in MODEL_FIGURES:
+        yield name, kind, help_text, [(n, functools.reduce(getitem, path, one)) for n, one in of]
+    flows = [(n, one["metrics"]["label_flow"]) for n, one in of]
     yield (
         "fiol_model_labels_total",
         "counter",
         "Labels and predictions by outcome.",
-        [
-            ({**n, "outcome": outcome}, count)
-            for n, _, m in of
-            for outcome, count in m["label_flow"]["outcomes"].items()
-        ],
+        [({**n, "outcome": outcome}, count) for n, flow in flows for outcome, count in flow["outcomes"].items()],
     )
     yield (
         "fiol_model_label_delay_seconds",
         "gauge",
         "Quantiles of the delay of labels.",
         [
-            ({**n, "quantile": q}, m["label_flow"][p])
-            for n, _, m in of
+            ({**n, "quantile": q}, flow[p])
+            for n, flow in flows
             for q, p in (("0.5", "delay_p50"), ("0.99", "delay_p99"))
         ],
     )
-    yield "fiol_model_drifts_total", "counter", "Changes of the loss.", [(n, len(m["drift"])) for n, _, m in of]
-    yield (
-        "fiol_model_last_snapshot_seconds",
-        "gauge",
-        "When the newest snapshot was saved.",
-        [(n, one["last_snapshot"]) for n, one, _ in of],
-    )
+    drifts = [(n, len(one["metrics"]["drift"])) for n, one in of]
+    yield "fiol_model_drifts_total", "counter", "Changes of the loss.", drifts
 
 
 def label_text(labels: dict[str, str]) -> str:
