@@ -128,6 +128,8 @@ class LazyUpdate(Component):
     replays: ClassVar[bool] = False
     #: Whether `state.last_seen` is used.
     records: ClassVar[bool] = True
+    #: Whether `state.total` may be used: for learners without averages, the loops over it are not compiled.
+    averages: ClassVar[bool] = False
     #: Whether weights are stored as they are, and a round changes no stored weights of its row before it ends. Rows of
     #: many scores are then updated in place.
     in_place: ClassVar[bool] = False
@@ -198,7 +200,7 @@ class LazyUpdate(Component):
 
     def add_missed(self, plan: Plan, state: State, feature: Indices, clock: Clock, times: float) -> None:
         """Add `missed_sum` of a row's weights, `times` 1 or -1, to their sums over all rounds, if these are kept."""
-        if state.total.shape[0] > 0:
+        if self.averages and state.total.shape[0] > 0:
             for j in range(feature.shape[0]):
                 i = nth(feature, j)
                 k = 0
@@ -247,7 +249,7 @@ class LazyUpdate(Component):
         for i in range(np.uint64(state.w.shape[0])):
             k = 0
             while k < count_scores(state.w):
-                if state.total.shape[0] > 0:
+                if self.averages and state.total.shape[0] > 0:
                     missed = self.missed_sum(plan, state, i, k, clock)
                     set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
                 self.keep(plan, state, i, k, self.load(plan, state, i, k, clock), new)
@@ -279,19 +281,17 @@ class LazyUpdate(Component):
 
     def regularize_all(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
         """Make the round of all features, for `Eager`."""
-        if self.everywhere:
-            for i in range(np.uint64(state.w.shape[0])):
-                plan.anchor.regularize_absent(plan, state, i, eta, clock)
+        for i in range(np.uint64(state.w.shape[0])):
+            plan.anchor.regularize_absent(plan, state, i, eta, clock)
 
     def add_all_totals(self, plan: Plan, state: State, clock: Clock) -> None:
         """Add all weights after a round to their sums, for `Eager`."""
-        if self.everywhere:
-            for i in range(np.uint64(state.total.shape[0])):
-                k = 0
-                while k < count_scores(state.w):
-                    w = plan.anchor.weight_of_score(plan, state, i, k, clock)
-                    set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
-                    k = next_score(state.w, k)
+        for i in range(np.uint64(state.total.shape[0])):
+            k = 0
+            while k < count_scores(state.w):
+                w = plan.anchor.weight_of_score(plan, state, i, k, clock)
+                set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
+                k = next_score(state.w, k)
 
 
 class NothingDeferred(LazyUpdate):
@@ -311,9 +311,16 @@ class NothingDeferred(LazyUpdate):
         return not moved and not update.averaged
 
 
+class AlwaysPresent(NothingDeferred):
+    """`NothingDeferred` with averages, for the intercept, which is absent from no row."""
+
+    averages: ClassVar[bool] = True
+
+
 class DeferredAverage(LazyUpdate):
     """Absent weights do not change, and their average counts the rounds."""
 
+    averages: ClassVar[bool] = True
     shared_decay: ClassVar[bool] = True
     in_place: ClassVar[bool] = True
     cost: ClassVar[float] = LAST_SEEN
@@ -332,6 +339,7 @@ class Eager(LazyUpdate):
 
     everywhere: ClassVar[bool] = True
     records: ClassVar[bool] = False
+    averages: ClassVar[bool] = True
 
     def exact_for(self, update: UpdateProperties) -> bool:
         return not update.mixes_features  # a feature's round alone is unknown where features are mixed
@@ -417,6 +425,7 @@ class AveragedScaledRidge(ScaledRidge):
     """`ScaledRidge` with averages: over the missed rounds only the scale changed, and `cumulative_scale` is its sum."""
 
     records: ClassVar[bool] = True
+    averages: ClassVar[bool] = True
     smallest_scale: ClassVar[float] = SMALLEST_SUMMED_SCALE
     cost: ClassVar[float] = LAST_SEEN + FACTOR + OFTEN
 
@@ -437,6 +446,7 @@ class CatchUpReplay(LazyUpdate):
 
     lane_ready: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
     replays: ClassVar[bool] = True
+    averages: ClassVar[bool] = True
     by_row: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     in_place: ClassVar[bool] = True

@@ -10,7 +10,7 @@ import numpy as np
 
 from fiol.algorithms.anchors import Anchor
 from fiol.algorithms.layout import Layout, choose_layout
-from fiol.algorithms.lazy_updates import LAZY_UPDATES, LazyUpdate, NothingDeferred, UpdateProperties
+from fiol.algorithms.lazy_updates import LAZY_UPDATES, AlwaysPresent, LazyUpdate, NothingDeferred, UpdateProperties
 from fiol.algorithms.loss_steps import LossStep
 from fiol.algorithms.regularizer_steps import IgnoredRegularizer, RegularizerStep
 from fiol.algorithms.state import State, empty_state
@@ -106,7 +106,8 @@ def intercept_plan(plan: Plan) -> Plan:
     else:
         problem = make_problem(plan.problem.loss, Unregularized(), Euclidean())
     parts = plan.loss_step, IgnoredRegularizer(), plan.anchor, plan.step_size
-    own = Plan(problem, Unregularized(), *parts, NothingDeferred(), RawUnits(), plan.layout)  # which is for rows
+    lazy_update = AlwaysPresent() if plan.lazy_update.averages else NothingDeferred()
+    own = Plan(problem, Unregularized(), *parts, lazy_update, RawUnits(), plan.layout)  # which is for rows
     # How no penalty is taken makes no difference: one compiled code instead of two.
     return plan if plan.replace(regularizer_step=IgnoredRegularizer()) == own else own
 

@@ -1,1 +1,1 @@
-"""Components as compiled values, and the hash that tells when to compile anew."""
+"""Components as compiled values, and the hash by which edited code is compiled anew."""

@@ -110,7 +110,7 @@ def _borrowed(context: Any, values: Any) -> Any:
 
 
 def on_last_axis(values: Any, axes: int) -> Any:
-    """Return signature and code for an array as one of so many axes, the last axis holding all behind the others."""
+    """Return signature and code for an array as one of fewer axes, the last of which holds all remaining ones."""
     if not isinstance(values, types.Array) or values.layout != "C":
         raise TypingError("flatten takes an array whose rows follow each other in memory")
     kind = lent(types.Array(values.dtype, axes, "C"))

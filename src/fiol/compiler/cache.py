@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import sys
@@ -46,7 +47,7 @@ class Kernel(CPUDispatcher):
         with global_compiler_lock:  # one thread at a time, from the lock's beginning to its end
             with contextlib.suppress(KeyError):
                 return self.overloads[tuple(sig)].entry_point
-            with locked(self), reported(self):
+            with locked(self), reported(self), older_objects_frozen():
                 try:
                     return super().compile(sig)
                 except (NumbaError, Warning):
@@ -111,6 +112,22 @@ def wait_for(lock: Any) -> None:
             return
         except BlockingIOError:
             time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def older_objects_frozen() -> Iterator[None]:
+    """Within, the garbage collector examines new objects only, since compiling makes many that all stay.
+
+    A program that has frozen objects by itself keeps them frozen.
+    """
+    ours = gc.get_freeze_count() == 0
+    if ours:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if ours:
+            gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ ROUNDER = 1.5 * 2.0**52 + 1023.0
 
 
 class Lanes(types.Type):  # type: ignore[misc]
-    """So many doubles, floats or truth values."""
+    """A number of doubles, floats or truth values, side by side."""
 
     def __init__(self, count: int, element: Any) -> None:
         self.count, self.element = count, element
@@ -50,7 +50,7 @@ class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def vector(count: int, element: Any) -> Any:
-    """The type of LLVM for so many numbers of a type."""
+    """The vector type of LLVM for `count` numbers of a type."""
     inside = {types.float64: DOUBLE, types.float32: ir.FloatType(), types.boolean: ir.IntType(1)}
     return ir.VectorType(inside[element], count)
 
@@ -119,6 +119,8 @@ def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: b
         metadata = TRIED_FIRST
 
         def generic(self, args: Any, kws: Any) -> Any:
+            if not of_truth and args == (types.float64,) * inputs:  # numba would try twenty rules before its own
+                return signature(types.boolean if truth else types.float64, *args)
             found = [kind for kind in args if isinstance(kind, Lanes)]
             if len(args) != inputs or not found or len({kind.count for kind in found}) > 1:
                 return None
@@ -280,7 +282,7 @@ def _count(values: Any) -> Any:
 
 @instructions(simd.like_lanes)
 def _like_lanes(context: Any, values: Any, like: Any) -> Any:
-    """The same numbers in lanes of another type."""
+    """Numbers in lanes of the type of `like`."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return in_lanes_of(context, builder, args[0], values, like)

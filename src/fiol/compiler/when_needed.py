@@ -9,7 +9,7 @@ from typing import Any
 
 @functools.cache
 def compiled_loop(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """The same loop as a kernel: see `fiol.compiler.compiled.jit`."""
+    """Return the loop as a kernel: see `fiol.compiler.compiled.jit`."""
     from fiol.compiler.compiled import jit  # imported here: `import fiol` loads no compiler
 
     return jit(loop)

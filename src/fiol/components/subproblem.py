@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -264,8 +264,8 @@ class JointProblem(Component):
     regularizer: Regularizer
     geometry: Geometry
     solver: CommonLine
-    #: 1 if the paths start at the weights before the round, whose scores are known; 0 if elsewhere.
-    at_weights: int = 1
+    #: Whether the paths start at the weights before the round, whose scores are known.
+    at_weights: ClassVar[bool] = True
 
     def row(
         self,
@@ -289,7 +289,7 @@ class JointProblem(Component):
         Values and weights are raw; the penalty is applied to weights times `unit`.
         """
         score = z
-        if self.at_weights == 0:
+        if not self.at_weights:
             score = copied(shift, buffers.score)
             for j in range(x.shape[0]):
                 for k in range(z.shape[0]):
@@ -322,6 +322,12 @@ class JointProblem(Component):
         return row.score
 
 
+class OffsetJointProblem(JointProblem):
+    """A `JointProblem` whose paths start elsewhere than at the weights before the round."""
+
+    at_weights: ClassVar[bool] = False
+
+
 def has_common_line(regularizer: Regularizer) -> bool:
     """Return whether all scores of a row are lines in beta with a common slope: true for at most a ridge."""
     return isinstance(regularizer, Elastic) and not np.any(regularizer.strengths()[0])  # type: ignore[index]
@@ -342,7 +348,7 @@ def make_joint_problem(
         refuse(f"{name} goes with Euclidean() or DiagonalMetric(), not {geometry!r}")
     if solver is not None and not isinstance(solver, CommonLine):
         refuse(f"{name} has a solver of its own: leave out {solver!r}")
-    return JointProblem(loss, regularizer, geometry, CommonLine(), int(at_weights))
+    return (JointProblem if at_weights else OffsetJointProblem)(loss, regularizer, geometry, CommonLine())
 
 
 def make_problem(loss: Loss, regularizer: Regularizer, geometry: Geometry, solver: Solver | None = None) -> Problem:

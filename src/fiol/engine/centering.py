@@ -95,7 +95,7 @@ class Centering(NamedTuple):
         return self._replace(window=NO_WINDOW, **kept)
 
     def with_room(self, entries: int) -> Centering:
-        """Return a copy with its own arrays and unused lines for the features of a few rows of so many entries."""
+        """Return a copy with its own arrays and unused lines for the features of a few rows of this many entries."""
         window = np.zeros((len(self.seen) + 8 * (entries + 1), 5))
         window[: len(self.seen)] = self.seen
         return own_centering(self._replace(window=window))

@@ -72,7 +72,7 @@ def write_steps(loss, n, like, feature, x, square, base, size, memory):
 def move_weights(loss, like, few, feature, x, common, beta, more, memory):
     """Move a row's weights by their steps times beta, and let sums grow by `more` x^2.
 
-    Members without sums have `common` steps, in whichever lane they are, unless every feature has a longest one.
+    Members without sums have `common` steps in any lane, unless every feature has a longest one.
     """
     n, width, m = len(beta), np.uint64(len(beta)), np.uint64(len(few))
     rule, parts, stride = rule_in_lanes(memory.rules, n, beta), memory.parts, np.uint64(len(memory.vectors) * n)

@@ -41,7 +41,7 @@ def total_loss(loss, scores, order, y, weight):
 @inlined
 def value_of(plan, state, i, k, clock):
     """Return the weight of feature i for score k, or its average over all rounds if that is kept."""
-    if state.total.shape[0] > 0 and clock.t > 0.0:
+    if plan.lazy_update.averages and state.total.shape[0] > 0 and clock.t > 0.0:
         return (get_weight(state.total, i, k) + plan.lazy_update.missed_sum(plan, state, i, k, clock)) / clock.t
     return plan.anchor.weight_of_score(plan, state, i, k, clock)
 

@@ -75,7 +75,8 @@ def row_buffers(space):
 @inlined
 def read_row(plan, state, row, z):
     """Bring the weights of a `RoundRow` up to date in its buffers, and add their score to z."""
-    plan.lazy_update.add_missed(plan, state, row.feature, row.clock, 1.0)
+    if plan.lazy_update.averages:
+        plan.lazy_update.add_missed(plan, state, row.feature, row.clock, 1.0)
     return plan.anchor.read_row(plan, state, row, z)
 
 
@@ -160,7 +161,7 @@ def store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, clo
     """Store the new weights of a row, and the records of its features."""
     write_records(plan.step_size, feature, x, curvature, beta, scale, state.statistics, buffers)
     plan.anchor.store_row(plan, state, feature, x[: feature.shape[0]], beta, new, clock)
-    if state.total.shape[0] > 0 and not plan.lazy_update.everywhere:
+    if plan.lazy_update.averages and not plan.lazy_update.everywhere and state.total.shape[0] > 0:
         add_row_totals(plan, state, feature, new, clock)
 
 
@@ -177,21 +178,24 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     x = learned_values(plan.step_size, x, buffers)
     # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
-    clock = plan.lazy_update.before_round(plan, state, clock, eta)
+    if plan.lazy_update.smallest_scale > 0.0:
+        clock = plan.lazy_update.before_round(plan, state, clock, eta)
     own, row = zero_score(z), RoundRow(feature, x, eta, clock, buffers)
     intercept_row = RoundRow(zero, one, eta, clock, intercept_buffers)
     if has_intercept:
         read_records(plan.step_size, zero, intercept.statistics, intercept_buffers)
         own = read_row(intercept_plan, intercept, intercept_row, own)
     z = score_after_row(read_row(plan, state, row, score_before_row(own)), own)
-    plan.lazy_update.regularize_all(plan, state, eta, clock)
+    if plan.lazy_update.everywhere:
+        plan.lazy_update.regularize_all(plan, state, eta, clock)
     # 2. Give every feature its step.
     rule, tolerance = plan.step_size.rule(), tolerance_of_score(plan, x, buffers.w, z, own, y)
     length = squared_length(plan.step_size, x, 1.0 * intercept.w.shape[0], buffers)
     scale = scale_of_round(plan, rule, z, tolerance, y, weight, length, clock)
     lift, shift = 0.0, zero_score(intercept_buffers.score)
     if has_intercept:
-        plan.lazy_update.regularize_all(intercept_plan, intercept, eta, clock)
+        if plan.lazy_update.everywhere:
+            plan.lazy_update.regularize_all(intercept_plan, intercept, eta, clock)
         own_steps, own_center = steps_and_centers(intercept_plan, intercept, intercept_row, scale, length)
         lift, shift = value_at(own_steps, 0), get_first_weights(own_center)
     steps, start = steps_and_centers(plan, state, row, scale, length)
@@ -202,7 +206,9 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     )
     # 4. Advance the clock: every other feature is regularized lazily, when it is next read.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.cumulative_l1, clock.cumulative_scale, scale.slopes)
-    after = plan.lazy_update.after_round(plan, state, feature, plan.lazy_update.tick(plan, clock, eta))
+    after = plan.lazy_update.tick(plan, clock, eta)
+    if plan.lazy_update.smallest_scale > 0.0:
+        after = plan.lazy_update.after_round(plan, state, feature, after)
     store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, after)
     if has_intercept:
         own_new = intercept_plan.anchor.row_storage(intercept_plan, intercept, intercept_buffers.new)
@@ -211,7 +217,8 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
             set_row_weight(own_new, 0, 0, k, value_at(shift, k) + lift * value_at(beta, k))
             k = next_score(intercept.w, k)
         store_row(intercept_plan, intercept, zero, one, curvature, beta, scale, own_new, intercept_buffers, after)
-    plan.lazy_update.add_all_totals(plan, state, after)
+    if plan.lazy_update.everywhere:
+        plan.lazy_update.add_all_totals(plan, state, after)
     return z, after
 
 
