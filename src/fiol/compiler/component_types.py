@@ -55,9 +55,8 @@ class ComponentType(types.Type):
     def __init__(self, tag: str, fields: list[tuple[str, types.Type]]) -> None:
         self.tag, self.fields = tag, tuple(fields)
         fields_text = ", ".join(f"{name}: {kind}" for name, kind in self.fields)
-        super().__init__(
-            f"{tag}({digest([fields_text.encode()]) if fields_text else ''})"
-        )  # types nest: in full they fill a page
+        # By a digest: types nest, and their full names fill a page.
+        super().__init__(f"{tag}({digest([fields_text.encode()]) if fields_text else ''})")
 
     def attribute(self, name: str) -> Any:
         """Return the type of a field, a constant or method of the class, or None."""

@@ -408,7 +408,7 @@ class Engine(KernelCaller, ABC):
         return z
 
     def make_room_in_window(self, entries: int) -> None:
-        """Let the fast path add a row of this many entries to the window of centering, if it is one of the first rows."""
+        """Let the fast path add a row of this many entries to the window of centering, for one of the first rows."""
         means = self.centering
         if means is not None and means.watches and len(means.window) <= len(means.seen) + entries:
             self.replace(centering=means.with_room(entries))

@@ -44,7 +44,7 @@ class Member(NamedTuple):
     in_lanes: bool  #: whether it shares SIMD lanes with others; if not, the time of its rounds is added
 
 
-#: A stack learns anew if that lowers the loss in each of this many blocks of rows: by chance with a probability of 1/256.
+#: A stack learns anew if that lowers the loss in all blocks of rows: 8 by chance with a probability of 1/256.
 RESTACK_BLOCKS = 8
 
 
