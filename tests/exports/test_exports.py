@@ -22,7 +22,7 @@ from fiol.exports.python_source import python_source
 from fiol.exports.sklearn_model import to_sklearn
 from fiol.exports.sql import sql_scores
 from fiol.features.cell_rules import moment_of_value, words_of_text
-from fiol.features.date_formats import moments_of_texts
+from fiol.features.date_formats import moments_of_strings
 from fiol.features.table_encoding import TableEncoding
 from fiol.readers.reader_config import ReaderConfig, infer_config
 
@@ -363,14 +363,14 @@ def test_exports_of_models_with_pairs_and_json_rows(tmp_path):
 
 def test_nanoseconds_do_not_overflow():
     """numpy counts nanoseconds of such a text, of which 2263 has too many."""
-    assert str(moments_of_texts(["2263-01-01T00:00:00.1234567"], "")[0]) == "2263-01-01T00:00:00.123456"
+    assert str(moments_of_strings(["2263-01-01T00:00:00.1234567"], "")[0]) == "2263-01-01T00:00:00.123456"
 
 
 def test_dates_in_rows_match_dates_in_columns():
     texts = ["1600-02-29", "1999-12-31T23:59:59.999999999Z", "2024-02-29 07:30+02:00", "2000-01-01T00:00:01.5-0330"]
     texts += ["2263-01-01T00:00:00.0000000", "0001-01-01+02", "9999-12-31 23:59Z"]
     for text in texts:
-        moment = moments_of_texts([text], "")[0]
+        moment = moments_of_strings([text], "")[0]
         day = moment.astype("datetime64[D]")
         assert moment_of_value(text) == (
             int(day.astype(int)),

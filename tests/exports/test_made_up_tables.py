@@ -18,7 +18,7 @@ import fiol
 from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import BLANK_CODES
 from fiol.features.cell_rules import moment_of_value
-from fiol.features.date_formats import moments_of_texts
+from fiol.features.date_formats import moments_of_strings
 from fiol.readers.reader_config import infer_config
 
 ALL_KINDS = (*KINDS, *PYTHON_KINDS)
@@ -148,7 +148,7 @@ def nearly_dates(draw):
 @settings(max_examples=200)
 @given(nearly_dates())
 def test_exported_modules_take_the_dates_that_the_library_takes(text):
-    (moment,) = moments_of_texts([text], "")
+    (moment,) = moments_of_strings([text], "")
     if np.isnat(moment):
         with pytest.raises(ValueError, match=r"date|day|time"):
             moment_of_value(text)

@@ -20,7 +20,7 @@ import fiol.exports.json_model
 from fiol.exports.linear import NoExportError
 from fiol.features.cell_rules import moment_of_value
 from fiol.features.column_values import BadValueError
-from fiol.features.date_formats import KNOWN_FORMATS, check_format, infer_format, moments_in_bytes, moments_of_texts
+from fiol.features.date_formats import KNOWN_FORMATS, check_format, infer_format, moments_in_bytes, moments_of_strings
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.reader_config import infer_config
 
@@ -42,7 +42,7 @@ def test_formatted_date_is_parsed_as_by_strptime(moment, form, padded):
 @example(("", ["2011-02-30", "2011-01-01T24:00", "2011-01-01 07:30+02", "2011-1-1", "0000-02-29", "2011-01-01x07:30"]))
 def test_array_parser_matches_the_rule_of_one_cell(case):
     form, texts = case
-    found = moments_of_texts(texts, form)
+    found = moments_of_strings(texts, form)
     for text, moment in zip(texts, found, strict=True):
         try:
             days, month, micros = moment_of_value(text, form)
@@ -98,7 +98,7 @@ def test_inferred_format_is_the_one_that_was_written_or_ambiguous(form, moments,
     texts = [formatted(moment, form, padded) for moment in moments]
     months_first = "%m/%d/%Y" in form or "%d/%m/%Y" in form or "%m-%d-%Y" in form or "%d-%m-%Y" in form
     if months_first and all(moment.day <= 12 for moment in moments):
-        with pytest.raises(ValueError, match=r"column 'd': day and month cannot be told apart"):
+        with pytest.raises(ValueError, match=r"column 'd': day and month cannot be distinguished"):
             infer_format("d", texts)
         return
     if form.startswith("%m.%d") and all(moment.day <= 12 for moment in moments):

@@ -132,7 +132,7 @@ def test_decimal_columns_are_numbers(make, beside):
 def test_list_of_structs_is_refused_with_its_place(tmp_path):
     rows = pa.table({"s": [[{"a": 1}], [{"a": 2}]], "y": [0, 1]})
     pq.write_table(rows, tmp_path / "rows.parquet")
-    with pytest.raises(BadLineError, match=r"rows.parquet:1: column 's' must be a list of texts"):
+    with pytest.raises(BadLineError, match=r"rows.parquet:1: column 's' must be a list of strings"):
         fiol.train(tmp_path / "rows.parquet", target="y")
 
 

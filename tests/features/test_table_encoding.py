@@ -1,5 +1,6 @@
 """Columns as features: names and values are those that a slow loop over rows gives to dicts, to the bit."""
 
+import collections
 import datetime as dt
 import itertools
 import json
@@ -8,6 +9,7 @@ import re
 import subprocess
 import sys
 
+import narwhals
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -385,6 +387,26 @@ def test_buffers_of_arrow_match_its_own_conversion(values, kind):
         found = numbers_of_arrow(form)
         expected = array.drop_null().to_numpy(zero_copy_only=False)
         assert np.array_equal(found[~mask], expected, equal_nan=found.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("make", FRAMES.values(), ids=FRAMES)
+def test_work_for_a_wide_table_is_in_proportion_to_its_columns(make, monkeypatch):
+    names, seen = narwhals.DataFrame.columns.fget, []
+    monkeypatch.setattr(narwhals.DataFrame, "columns", property(lambda frame: seen.append(frame) or names(frame)))
+    calls = []
+    for width in (20, 80):
+        frame = make({f"c{k}": [1.0, None, 2.0] for k in range(width)})
+        TableEncoding.infer(frame)  # what is loaded at first use
+        seen.clear()
+        counts = collections.Counter()
+        sys.setprofile(lambda *event, counts=counts: counts.update([event[1]]))
+        try:
+            TableEncoding.infer(frame).named_rows(frame)
+        finally:
+            sys.setprofile(None)
+        calls.append((len(seen), counts["call"] + counts["c_call"]))
+    assert calls[0][0] == calls[1][0]  # the list of all names
+    assert calls[1][1] < 4.4 * calls[0][1]
 
 
 def test_small_csv_is_read_without_pandas(tmp_path):

@@ -20,7 +20,7 @@ SMALL = np.arange(1.0, 7.0)
         (pa.array(["spam", "ham"]), fiol.Logistic, ["ham", "spam"], "spam is positive"),
         ([1.5, 2.5] * 5, fiol.Logistic, [1.5, 2.5], "two values"),
         ([1.5, 2.5], fiol.Squared, None, "from 1.5 to 2.5"),
-        (["a", "b", "c"], fiol.Softmax, None, "3 different texts"),
+        (["a", "b", "c"], fiol.Softmax, None, "3 different strings"),
         (np.repeat(SMALL, 5), fiol.Softmax, None, "6 different whole numbers"),
         (SMALL, fiol.Squared, None, "from 1 to 6"),  # too few of each
         (-np.repeat(SMALL, 5), fiol.Squared, None, "squared"),  # nobody numbers classes so
@@ -41,8 +41,8 @@ def test_loss_is_inferred_from_the_target(targets, loss, labels, words):
         ([], "no row has a target"),
         ([None, float("nan")], "no row has a target"),
         ([1, 1, 1], "is 1 in all of the first 3 rows"),
-        (["a", 1.5], "texts, such as 'a', and numbers, such as 1.5"),
-        ([str(k) for k in range(1001)], "1,001 different texts"),
+        (["a", 1.5], "strings, such as 'a', and numbers, such as 1.5"),
+        ([str(k) for k in range(1001)], "1,001 different strings"),
     ],
 )
 def test_ambiguous_targets_raise(targets, reason):
@@ -78,7 +78,7 @@ def test_targets_are_converted_for_the_loss():
     assert labels.tolist() == ["pear", "pear"]  # any class will do
     digits, there = infer_task(SMALL.repeat(5)).coded(SMALL)
     assert digits.dtype == np.int64
-    with pytest.raises(UnclearTargetError, match=r"whole numbers or texts, got 1\.5"):
+    with pytest.raises(UnclearTargetError, match=r"whole numbers or strings, got 1\.5"):
         infer_task(SMALL.repeat(5)).coded(np.array([1.5]))
     numbers, there = infer_task([0.5, 1.5]).coded([None, 2, 3.5])
     assert numbers[there].tolist() == [2.0, 3.5]

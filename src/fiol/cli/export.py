@@ -14,7 +14,7 @@ from fiol.cli.terminal import echo
 from fiol.exports.formats import EXPORT_FORMATS
 
 sql_option, json_option = option_in("SQL"), option_in("JSON")
-#: The dialects of SQL; `fiol.exports.dialects` has them, which help texts do not load.
+#: The dialects of SQL; `fiol.exports.dialects` has them, which help does not load.
 SQL_DIALECTS = ["standard", "sqlite", "postgresql", "duckdb"]
 
 EXPORT_HELP = f"""Write MODEL in another format, to FILE or to standard output.

@@ -327,7 +327,7 @@ def summary(job: Any) -> dict[str, Any]:
 
 
 def class_weight(text: str | None) -> Any:
-    """Return weights by label, or "balanced"; UsageError for other texts.
+    """Return weights by label, or "balanced"; UsageError for other strings.
 
     >>> class_weight("yes=2,no=0.5"), class_weight("balanced")
     ({'yes': 2.0, 'no': 0.5}, 'balanced')

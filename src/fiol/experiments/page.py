@@ -60,13 +60,13 @@ def titled_table(table: Table) -> str:
     return f'<h3>{escape(table.title)}</h3><div class="scroll">{whole}</div>{note}'
 
 
-def cells(tag: str, texts: Iterable[str]) -> str:
+def cells(tag: str, strings: Iterable[str]) -> str:
     """Return the cells of one row; a power such as T^0.48 becomes a superscript.
 
     >>> cells("td", ["T^0.48 < 1"])
     '<td>T<sup>0.48</sup> &lt; 1</td>'
     """
-    written = (POWER.sub(r"<sup>\g<1></sup>", escape(text)) for text in texts)
+    written = (POWER.sub(r"<sup>\g<1></sup>", escape(text)) for text in strings)
     return "".join(f"<{tag}>{text}</{tag}>" for text in written)
 
 

@@ -162,8 +162,8 @@ class Graph:
         if values.dtype.kind in "fib":
             tensor = self.onnx.numpy_helper.from_array(values, name)
         else:
-            texts: Any = [str(label).encode() for label in values.tolist()]
-            tensor = self.onnx.helper.make_tensor(name, self.onnx.TensorProto.STRING, values.shape, texts)
+            strings: Any = [str(label).encode() for label in values.tolist()]
+            tensor = self.onnx.helper.make_tensor(name, self.onnx.TensorProto.STRING, values.shape, strings)
         if name == "classes":
             self.labels = tensor.data_type
         self.constants[name] = tensor

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-#: Texts that stand for a missing value in columns of numbers, dates and times, in lower case.
+#: Strings that stand for a missing value in columns of numbers, dates and times, in lower case.
 MISSING_MARKERS = (
     "", "na", "n/a", "#na", "#n/a", "#n/a n/a", "<na>", "nan", "-nan", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan",
     "null", "none",
@@ -250,7 +250,7 @@ def column_features(
 ) -> list[tuple[str, float, str]]:
     """Return name, value and group of the features of a column's value, by the kind of the column.
 
-    The empty text is missing. `markers` are other texts for a missing value, in columns of text as well if they hold
+    The empty text is missing. `markers` are other strings for a missing value, in columns of text as well if they hold
     `everywhere`. A date may have its format after a colon.
 
     >>> column_features("city", "category", 1, (), "?", MISSING_MARKERS, False)

@@ -6,7 +6,7 @@
 | `numeric_text` | `c`, parsed from text |
 | `category` | `c=Rome`, which is 1, for every text (or number) |
 | `words` | `c:hello` for every word, with its count; with `ngrams=2`, also `c:new york` for every two in a row |
-| `tags` | `c=a`, `c=b` for a list of texts |
+| `tags` | `c=a`, `c=b` for a list of strings |
 | `date` | `c`, in days since 2000, and `c.month=3`, `c.weekday=Mon`, `c.hour=7` |
 | `time` | `c`, the fraction of the day, and `c.hour=7` |
 | `skip`, `id` | none |

@@ -1,4 +1,4 @@
-"""Columns of frames of any library as plain arrays: numbers, numbered texts, moments, lists of texts.
+"""Columns of frames of any library as plain arrays: numbers, numbered strings, moments, lists of strings.
 
 Missing values (null, and NaN in a column of floats) are NaN, -1 or NaT. A `BadValueError` names row and column.
 """
@@ -25,7 +25,7 @@ from fiol.features.cell_rules import (
     time_of_value,
 )
 from fiol.features.chunk import allowed, range_reason
-from fiol.features.date_formats import FIRST_DAY, NO_MOMENT, moments_in_bytes, moments_of_texts
+from fiol.features.date_formats import FIRST_DAY, NO_MOMENT, moments_in_bytes, moments_of_strings
 from fiol.features.frames import REAL_NUMBERS, narwhals, pandas, present_values
 
 #: A number in text, without forms that only Python knows.
@@ -34,7 +34,7 @@ NUMERIC_TEXT = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
 #: `ColumnValues.holds` of Python objects.
 HELD: dict[Any, str] = {
     REAL_NUMBERS: "numbers",
-    str: "texts",
+    str: "text",
     datetime.date: "dates",
     datetime.time: "times",
     (list, tuple, np.ndarray): "lists",
@@ -58,11 +58,11 @@ class BadValueError(ValueError):
         return BadValueError, (self.row, self.column, self.reason)
 
 
-class Texts(NamedTuple):
-    """Text values of a column: row k has `texts[codes[k]]`, and no value if its code is -1. Texts are distinct."""
+class CodedText(NamedTuple):
+    """Text values of a column: row k has `strings[codes[k]]`, and no value if its code is -1. Strings are distinct."""
 
     codes: Any
-    texts: list[str]
+    strings: list[str]
 
 
 class ColumnValues:
@@ -71,13 +71,13 @@ class ColumnValues:
     >>> import pandas as pd
     >>> from fiol.features.frames import as_frame
     >>> city, age = columns_of(as_frame(pd.DataFrame({"city": ["Rome", None, "Rome"], "age": [30.0, None, 32.0]})))
-    >>> city.holds, city.texts(), age.holds, age.numbers()
-    ('texts', Texts(codes=array([ 0, -1,  0]), texts=['Rome']), 'numbers', array([30., nan, 32.]))
+    >>> city.holds, city.coded_text(), age.holds, age.numbers()
+    ('text', CodedText(codes=array([ 0, -1,  0]), strings=['Rome']), 'numbers', array([30., nan, 32.]))
     """
 
     def __init__(self, name: str, series: Any) -> None:
         self.name, self.series = name, series
-        #: Texts that stand for a missing value, and whether they do in columns of text.
+        #: Strings that stand for a missing value, and whether they do in columns of text.
         self.markers: Sequence[str] = MISSING_MARKERS
         self.everywhere = False
         #: Row, column and reason of cells that cannot be encoded, and are missing; None to raise BadValueError.
@@ -100,12 +100,12 @@ class ColumnValues:
 
     @functools.cached_property
     def holds(self) -> str:
-        """The type of the values: "numbers", "texts", "dates", "times", "lists" or "nothing"."""
+        """The type of the values: "numbers", "text", "dates", "times", "lists" or "nothing"."""
         nw, kind = narwhals(), self.series.dtype
         if kind.is_numeric() or kind in (nw.Boolean, nw.Duration):
             return "numbers"
         if kind in (nw.String, nw.Categorical, nw.Enum):
-            return "texts"
+            return "text"
         if kind in (nw.Date, nw.Datetime):
             return "dates"
         if kind == getattr(nw, "Time", None):  # older versions have none
@@ -126,7 +126,7 @@ class ColumnValues:
         if odd is not None:
             what = type(odd).__name__
             raise TypeError(f"column {self.name!r} holds {what}: convert it, or leave it out by kind 'skip'")
-        return "texts" if present else "nothing"  # numbers among texts
+        return "text" if present else "nothing"  # numbers among text
 
     @property
     def are_objects(self) -> bool:
@@ -140,8 +140,8 @@ class ColumnValues:
 
     def numbers(self) -> Floats:
         """Return the values as float64, NaN where they are missing; durations in days."""
-        if self.holds == "texts":
-            return self.numeric_texts()
+        if self.holds == "text":
+            return self.numbers_of_text()
         if self.holds not in ("numbers", "nothing"):
             self.refuse_all("a number")
         if self.holds != "numbers":
@@ -163,12 +163,12 @@ class ColumnValues:
         """Return the values that are not null, and a mask of the others, None if there are none; NaN is a value."""
         return present_values(self.series)
 
-    def numeric_texts(self) -> Floats:
-        """Return texts that are numbers, and numbers among them, as float64; NaN for missing ones and markers."""
+    def numbers_of_text(self) -> Floats:
+        """Return strings that are numbers, and numbers among them, as float64; NaN for missing ones and markers."""
         if self.are_objects:
             codes, cells = np.arange(len(self)), self.objects
         else:
-            codes, cells = self.texts()
+            codes, cells = self.coded_text()
         known, wrong = np.full(len(cells) + 1, np.nan), dict[int, str]()
         for code, cell in enumerate(cells):
             if is_missing(cell) or is_marker(cell, self.markers):
@@ -190,53 +190,53 @@ class ColumnValues:
             return np.where(wrong, np.nan, values)
         return values
 
-    def texts(self) -> Texts:
-        """Return the values as texts; the empty one is missing, and so are markers if they hold in columns of text."""
-        found = self.all_texts()
+    def coded_text(self) -> CodedText:
+        """Return the values as strings; empty ones are missing, and so are markers if they hold in columns of text."""
+        found = self.all_coded_text()
         marked = [
             code
-            for code, text in enumerate(found.texts)
+            for code, text in enumerate(found.strings)
             if not text or (self.everywhere and is_marker(text, self.markers))
         ]
         return found._replace(codes=np.where(np.isin(found.codes, marked), -1, found.codes)) if marked else found
 
-    def all_texts(self) -> Texts:
-        """Return the values as texts: whole numbers without a decimal point, dates in ISO format."""
+    def all_coded_text(self) -> CodedText:
+        """Return the values as strings: whole numbers without a decimal point, dates in ISO format."""
         if self.holds == "nothing":
-            return Texts(np.full(len(self), -1), [])
+            return CodedText(np.full(len(self), -1), [])
         if self.holds == "lists":
             raise BadValueError(0, self.name, "must be a text, got a list: use kind 'tags'")
         if self.holds == "dates":
-            return distinct_texts(self.moments(), None)
+            return distinct_text(self.moments(), None)
         if self.holds == "numbers" and not isinstance(self.series, list):
             values, missing = self.present()
             if values.dtype.kind == "m":
-                return distinct_texts(self.numbers(), None)
+                return distinct_text(self.numbers(), None)
             if values.dtype.kind in "biuf":
-                return distinct_texts(values, missing)
-        return Texts(*self.numbered())
+                return distinct_text(values, missing)
+        return CodedText(*self.numbered())
 
     def numbered(self) -> tuple[Any, list[str]]:
-        """Return a code for every text, and the texts in the order of their codes, by the library's own function."""
+        """Return a code for every text, and the strings in the order of their codes, by the library's own function."""
         native = self.series.to_native()
         library = type(native).__module__.partition(".")[0]
         if library == "pandas":
             codes, found = pandas().factorize(native)
-            texts = found.tolist()
-            if all(type(text) is str for text in texts):  # of other values, some are equal that have other texts
-                return codes, texts
+            strings = found.tolist()
+            if all(type(text) is str for text in strings):  # of other values, some are equal that have other strings
+                return codes, strings
         if library == "pyarrow":
             return numbered_by_arrow(native)
-        return numbered_texts(None if is_missing(value) else cell_text(value) for value in self.objects)
+        return number_strings(None if is_missing(value) else cell_text(value) for value in self.objects)
 
     def moments(self, form: str = "") -> Any:
         """Return dates as datetime64[us], NaT where they are missing; time zones are dropped, not converted.
 
-        Texts are in a format, "" for ISO dates.
+        Strings are in a format, "" for ISO dates.
         """
         if self.holds == "nothing":
             return np.full(len(self), np.datetime64("NaT", "us"))
-        if self.holds == "texts":
+        if self.holds == "text":
             return self.parsed_moments(form)
         if self.holds != "dates":
             self.refuse_all("a date")
@@ -251,33 +251,35 @@ class ColumnValues:
 
     def times(self) -> Any:
         """Return times of day as moments of the first day, NaT where they are missing; zones are dropped."""
-        if self.holds not in ("times", "texts", "nothing"):
+        if self.holds not in ("times", "text", "nothing"):
             self.refuse_all("a time of day")
             return np.full(len(self), np.datetime64("NaT", "us"))
-        return self.parsed(self.texts(), times_of_texts, "a time of day such as 13:45")
+        return self.parsed(self.coded_text(), times_of_strings, "a time of day such as 13:45")
 
     def parsed_moments(self, form: str) -> Any:
-        """Return texts as moments."""
+        """Return strings as moments."""
         native = None if isinstance(self.series, list) else self.series.to_native()
         if type(native).__module__.partition(".")[0] == "pyarrow":
             found = moments_in_arrow(native, form)
             if found is not None:
                 return found
         what = f"a date as {form}" if form else "an ISO date"
-        return self.parsed(self.texts(), lambda texts: moments_of_texts(texts, form), what)
+        return self.parsed(self.coded_text(), lambda strings: moments_of_strings(strings, form), what)
 
-    def parsed(self, values: Texts, parse: Callable[[list[str]], Any], what: str) -> Any:
-        """Return texts as moments, NaT for missing ones and markers; others of which `parse` makes NaT are refused."""
-        known = np.append(parse(values.texts), NO_MOMENT)
+    def parsed(self, values: CodedText, parse: Callable[[list[str]], Any], what: str) -> Any:
+        """Return strings as moments, NaT for missing ones and markers; others that `parse` makes NaT are refused."""
+        known = np.append(parse(values.strings), NO_MOMENT)
         unknown = np.flatnonzero(np.isnat(known[:-1])).tolist()
-        wrong = [code for code in unknown if not is_marker(values.texts[code], self.markers)]
+        wrong = [code for code in unknown if not is_marker(values.strings[code], self.markers)]
         if wrong:
             rows = np.flatnonzero(np.isin(values.codes, wrong)).tolist()
-            self.refuse([(row, f"must be {what}, got {value_shown(values.texts[values.codes[row]])}") for row in rows])
+            self.refuse(
+                [(row, f"must be {what}, got {value_shown(values.strings[values.codes[row]])}") for row in rows]
+            )
         return known[values.codes]
 
-    def lists(self) -> tuple[Any, Texts]:
-        """Return the length of each row's list, -1 if it is missing, and the entries of all lists as texts."""
+    def lists(self) -> tuple[Any, CodedText]:
+        """Return the length of each row's list, -1 if it is missing, and the entries of all lists as strings."""
         counts, entries = np.zeros(len(self), np.int64), list[str]()
         for row, value in enumerate(self.objects):
             if is_missing(value) or (isinstance(value, str) and not value):
@@ -285,13 +287,13 @@ class ColumnValues:
             else:
                 some = [value] if isinstance(value, (str, *REAL_NUMBERS)) else value
                 if any(isinstance(entry, (dict, list)) for entry in some):
-                    raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")
+                    raise BadValueError(row, self.name, f"must be a list of strings, got {value_shown(value)}")
                 kept = [cell_text(entry) for entry in some if not is_missing(entry)]
                 if any(isinstance(entry, (float, np.floating)) and "." in cell_text(entry) for entry in some):
-                    raise BadValueError(row, self.name, f"must be a list of texts, got {value_shown(value)}")
+                    raise BadValueError(row, self.name, f"must be a list of strings, got {value_shown(value)}")
                 counts[row] = len(kept)
                 entries += kept
-        return counts, Texts(*numbered_texts(entries))
+        return counts, CodedText(*number_strings(entries))
 
 
 class ListedValues(ColumnValues):
@@ -315,7 +317,7 @@ class ListedValues(ColumnValues):
         """The type of the values."""
         if self.types and self.types <= {int, float, bool}:
             return "numbers"
-        return "texts" if self.types == {str} else self.held_by_objects()
+        return "text" if self.types == {str} else self.held_by_objects()
 
     def present(self) -> tuple[Any, Any]:
         """Return the values and None: none are left out."""
@@ -325,10 +327,10 @@ class ListedValues(ColumnValues):
             return np.array(self.objects, object), None
 
     def numbered(self) -> tuple[Any, list[str]]:
-        """Return a code for every text, -1 for missing ones, and the texts in the order of their codes."""
+        """Return a code for every text, -1 for missing ones, and the strings in the order of their codes."""
         if self.types == {str}:
-            return numbered_texts(self.objects)
-        return numbered_texts(None if is_missing(value) else cell_text(value) for value in self.objects)
+            return number_strings(self.objects)
+        return number_strings(None if is_missing(value) else cell_text(value) for value in self.objects)
 
 
 def columns_of(frame: Any, order: Iterable[int] | None = None) -> list[ColumnValues]:
@@ -354,26 +356,26 @@ def value_shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def distinct_texts(values: Any, missing: Any) -> Texts:
-    """Return an array of numbers or moments as texts; `missing` is a mask of rows that the array leaves out, or None.
+def distinct_text(values: Any, missing: Any) -> CodedText:
+    """Return an array of numbers or moments as strings; `missing` is a mask of rows that the array leaves out, or None.
 
-    >>> distinct_texts(np.array([2.0, np.nan, 0.5]), np.array([False, True, False, False]))
-    Texts(codes=array([ 1, -1, -1,  0]), texts=['0.5', '2'])
+    >>> distinct_text(np.array([2.0, np.nan, 0.5]), np.array([False, True, False, False]))
+    CodedText(codes=array([ 1, -1, -1,  0]), strings=['0.5', '2'])
     """
     known, codes = np.unique(values, return_inverse=True)
     codes = np.where(values != values, -1, codes.reshape(-1))  # noqa: PLR0124
-    texts = [cell_text(value) for value in known[known == known].tolist()]  # noqa: PLR0124
+    strings = [cell_text(value) for value in known[known == known].tolist()]  # noqa: PLR0124
     if missing is None:
-        return Texts(codes, texts)
+        return CodedText(codes, strings)
     found = np.full(len(missing), -1)
     found[~missing] = codes
-    return Texts(found, texts)
+    return CodedText(found, strings)
 
 
-def numbered_texts(values: Iterable[str | None]) -> tuple[Any, list[str]]:
-    """Return texts numbered as they appear, -1 for None, and the texts in the order of their numbers.
+def number_strings(values: Iterable[str | None]) -> tuple[Any, list[str]]:
+    """Return strings numbered as they appear, -1 for None, and the strings in the order of their numbers.
 
-    >>> numbered_texts(["b", None, "a", "b"])
+    >>> number_strings(["b", None, "a", "b"])
     (array([ 0, -1,  1,  0]), ['b', 'a'])
     """
     known: dict[str, int] = {}
@@ -383,20 +385,20 @@ def numbered_texts(values: Iterable[str | None]) -> tuple[Any, list[str]]:
 
 
 def numbered_by_arrow(array: Any) -> tuple[Any, list[str]]:
-    """Return the texts of an Arrow array as numbers, -1 for null, and the texts in the order of their numbers."""
+    """Return the strings of an Arrow array as numbers, -1 for null, and the strings in the order of their numbers."""
     import pyarrow
 
     coded = arrow_whole(array).dictionary_encode()
-    texts = coded.dictionary.to_pylist()
+    strings = coded.dictionary.to_pylist()
     plain = pyarrow.types.is_string(coded.type.value_type) or pyarrow.types.is_large_string(coded.type.value_type)
     codes, nulls = numbers_of_arrow(coded.indices).astype(np.int64), null_mask(coded.indices)
     if nulls is not None:
         codes[nulls] = -1
-    return codes, texts if plain else list(map(cell_text, texts))
+    return codes, strings if plain else list(map(cell_text, strings))
 
 
 def moments_in_arrow(array: Any, form: str) -> Any:
-    """Return the moments of an Arrow array of texts, NaT for nulls; None if texts are not all dates in a format."""
+    """Return the moments of an Arrow array of strings, NaT for nulls; None if strings are not all dates in a format."""
     import pyarrow
 
     whole = arrow_whole(array)
@@ -421,24 +423,24 @@ def wall_clock(value: Any) -> Any:
     return value.replace(tzinfo=None) if isinstance(value, datetime.datetime) else value
 
 
-def times_of_texts(texts: Sequence[str]) -> Any:
-    """Return times of day as moments of the first day, NaT for texts that are none.
+def times_of_strings(strings: Sequence[str]) -> Any:
+    """Return times of day as moments of the first day, NaT for strings that are none.
 
-    >>> times_of_texts(["0:00:01.5"]) - FIRST_DAY, times_of_texts(["24:00", "noon"])
+    >>> times_of_strings(["0:00:01.5"]) - FIRST_DAY, times_of_strings(["24:00", "noon"])
     (array([1500000], dtype='timedelta64[us]'), array(['NaT', 'NaT'], dtype='datetime64[us]'))
     """
-    found = np.full(len(texts), NO_MOMENT)
-    for k, text in enumerate(texts):
+    found = np.full(len(strings), NO_MOMENT)
+    for k, text in enumerate(strings):
         with contextlib.suppress(ValueError):
             found[k] = FIRST_DAY + np.timedelta64(time_of_value(text)[2], "us")
     return found
 
 
-def are_times(texts: Sequence[str]) -> bool:
-    """Return whether all texts that are no missing markers are times of day.
+def are_times(strings: Sequence[str]) -> bool:
+    """Return whether all strings that are no missing markers are times of day.
 
     >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
     (True, False, False)
     """
-    present = [text for text in texts if not is_marker(text, MISSING_MARKERS)]
-    return bool(present) and not any(np.isnat(times_of_texts(some)).any() for some in (present[:1], present))
+    present = [text for text in strings if not is_marker(text, MISSING_MARKERS)]
+    return bool(present) and not any(np.isnat(times_of_strings(some)).any() for some in (present[:1], present))

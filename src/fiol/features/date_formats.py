@@ -78,15 +78,15 @@ def check_format(form: Any) -> None:
 # --- inference --------------------------------------------------------------------------------
 
 
-def infer_format(name: str, texts: Sequence[str]) -> str | None:
-    """Return the format of texts that are all dates or missing markers: "" for ISO dates, None if they are no dates.
+def infer_format(name: str, strings: Sequence[str]) -> str | None:
+    """Return the format of strings that are all dates or missing markers: "" for ISO dates, None if they are no dates.
 
-    Raise ValueError if day and month cannot be told apart. With dots the day is first.
+    Raise ValueError if day and month cannot be distinguished. With dots the day is first.
 
     >>> infer_format("d", ["2024-03-01", ""]), infer_format("d", ["5/6/2011", "5/28/2011"]), infer_format("d", ["soon"])
     ('', '%m/%d/%Y', None)
     """
-    there = [text for text in texts if not is_marker(text, MISSING_MARKERS)]
+    there = [text for text in strings if not is_marker(text, MISSING_MARKERS)]
     if not there:
         return None
     if has_format(there, ""):
@@ -97,20 +97,20 @@ def infer_format(name: str, texts: Sequence[str]) -> str | None:
     if len(found) > 1:
         both = " or ".join(found)
         raise ValueError(
-            f"column {name!r}: day and month cannot be told apart, {there[0]!r} may be {both}: give the format by "
+            f"column {name!r}: day and month cannot be distinguished, {there[0]!r} may be {both}: give the format by "
             f"--column {name}=date:{found[0]} (in Python {{{name!r}: {f'date:{found[0]}'!r}}}), or "
             f"--column {name}=category"
         )
     return found[0] if found else None
 
 
-def has_format(texts: Sequence[str], form: str) -> bool:
-    """Return whether all texts are dates in a format, "" for ISO dates.
+def has_format(strings: Sequence[str], form: str) -> bool:
+    """Return whether all strings are dates in a format, "" for ISO dates.
 
     >>> has_format(["5/6/2011", "5/28/2011"], "%d/%m/%Y"), has_format(["5/6/2011"], "%d/%m/%Y")
     (False, True)
     """
-    return moment_of_text(texts[0], form) is not None and not np.isnat(moments_of_texts(texts, form)).any()
+    return moment_of_text(strings[0], form) is not None and not np.isnat(moments_of_strings(strings, form)).any()
 
 
 # --- moments ----------------------------------------------------------------------------------
@@ -129,24 +129,24 @@ def moment_of_text(text: str, form: str) -> Any:
     return np.datetime64(days * 86400000000 + micros, "us")
 
 
-def moments_of_texts(texts: Sequence[str], form: str) -> Any:
-    """Return texts in a format, "" for ISO dates, as moments, NaT for those that are no dates.
+def moments_of_strings(strings: Sequence[str], form: str) -> Any:
+    """Return strings in a format, "" for ISO dates, as moments, NaT for those that are no dates.
 
-    >>> moments_of_texts(["5/28/2011", "28/5/2011"], "%m/%d/%Y")
+    >>> moments_of_strings(["5/28/2011", "28/5/2011"], "%m/%d/%Y")
     array(['2011-05-28T00:00:00.000000',                        'NaT'],
           dtype='datetime64[us]')
     """
-    data = [text.encode("utf-8", "surrogatepass") for text in texts]
+    data = [text.encode("utf-8", "surrogatepass") for text in strings]
     ends = np.cumsum([0, *map(len, data)])
     found = moments_in_bytes(np.frombuffer(b"".join(data), np.uint8), ends[:-1], ends[1:], form)
     for k in np.flatnonzero(np.isnat(found)).tolist():
-        moment = moment_of_text(texts[k], form)
+        moment = moment_of_text(strings[k], form)
         found[k] = NO_MOMENT if moment is None else moment
     return found
 
 
 def moments_in_bytes(data: Any, starts: Any, stops: Any, form: str) -> Any:
-    """Return the moments of texts that are ranges of bytes; NaT for those that are left to the rule of one cell."""
+    """Return the moments of strings that are ranges of bytes; NaT for those that are left to the rule of one cell."""
     if form:
         return moments_by_format(data, starts, stops, form)
     found = np.full(len(starts), NO_MOMENT)
@@ -159,7 +159,7 @@ def moments_in_bytes(data: Any, starts: Any, stops: Any, form: str) -> Any:
 
 
 def moments_by_format(data: Any, starts: Any, stops: Any, form: str) -> Any:
-    """Return the moments of texts in a format, NaT for those that have it not, or are no dates."""
+    """Return the moments of strings in a format, NaT for those that have it not, or are no dates."""
     data = np.append(data, np.zeros(4 * len(form), np.uint8)).astype(np.int64)
     p, fine, parts = starts.copy(), np.ones(len(starts), bool), dict[str, Any]()
     for letter, mark in format_pieces(form):

@@ -135,7 +135,7 @@ class ProductTable:
         return numbers
 
     def enter_texts(self, names: Sequence[Any]) -> bool:
-        """Enter the features from `count` on, whose names are texts; False if there are too many factors."""
+        """Enter the features from `count` on, whose names are strings; False if there are too many factors."""
         parts = [name.split(TIMES) if isinstance(name, str) else [] for name in names[self.count :]]
         parts = [some if len(some) <= MOST_FACTORS else [] for some in parts]
         factors = self.numbers_of_factors([name for some in parts for name in some])
@@ -188,7 +188,7 @@ class ProductTable:
                 product_loops().enter_keys(self.keys, self.count, self.slots)
         return self.slots
 
-    def texts(self, start: int, stop: int) -> list[str]:
+    def strings(self, start: int, stop: int) -> list[str]:
         """Return the names of some features, all of which have keys."""
         keys, mask = self.keys[start:stop], np.uint64(MOST_FACTOR_NAMES)
         factors = [((keys >> np.uint64(k * FACTOR_BITS)) & mask).astype(np.int64) - 1 for k in range(MOST_FACTORS)]

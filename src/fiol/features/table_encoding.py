@@ -17,8 +17,8 @@ from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing, wor
 from fiol.features.chunk import Names
 from fiol.features.column_kinds import COLUMN_KINDS, MISSING, PARTS, ColumnKind, part_features
 from fiol.features.column_values import (
+    CodedText,
     ColumnValues,
-    Texts,
     are_times,
     columns_of,
 )
@@ -28,7 +28,7 @@ from fiol.features.frames import REAL_NUMBERS, Frame, as_frame, enumeration, mat
 from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
 
-#: Texts with more words than that on average, most of them different, are words, not categories.
+#: Text with more words than that on average, most values different, is words, not a category.
 SHORT_TEXT = 4.0
 #: A column is numbers if this share of its cells is: the others are odd cells.
 NUMBER_SHARE = 0.9
@@ -125,7 +125,7 @@ class Column:
         if self.is_left_out:
             return []
         if self.kind == "undecided":
-            if values.holds != "nothing" and not (values.holds == "texts" and (values.texts().codes < 0).all()):
+            if values.holds != "nothing" and not (values.holds == "text" and (values.coded_text().codes < 0).all()):
                 values.refuse_all("missing, as it was in all of the first rows: name the kind of the column")
             return [self.number_column(np.full(len(values), np.nan))]
         if self.rules.parts:
@@ -134,7 +134,11 @@ class Column:
             return [self.number_column(values.numbers())]
         if self.kind == "tags":
             return [self.tag_column(*values.lists())]
-        return [self.category_column(values.texts()) if self.kind == "category" else self.word_column(values.texts())]
+        return [
+            self.category_column(values.coded_text())
+            if self.kind == "category"
+            else self.word_column(values.coded_text())
+        ]
 
     def number_column(self, values: Any) -> FeatureColumn:
         """Return a feature for the number, and one for missing values."""
@@ -144,29 +148,29 @@ class Column:
         names = [self.name, self.missing_feature]
         return FeatureColumn(rows, missing.astype(np.int64), np.where(missing, 1.0, kept), names, [self.name] * 2)
 
-    def category_column(self, values: Texts) -> FeatureColumn:
+    def category_column(self, values: CodedText) -> FeatureColumn:
         """Return a feature per text, and one for missing values."""
-        names = [*(self.prefix + text for text in values.texts), self.missing_feature]
-        codes = np.where(values.codes < 0, len(values.texts), values.codes)
+        names = [*(self.prefix + text for text in values.strings), self.missing_feature]
+        codes = np.where(values.codes < 0, len(values.strings), values.codes)
         return indicators(np.arange(len(codes)), codes, names, self.name)
 
-    def word_column(self, values: Texts) -> FeatureColumn:
+    def word_column(self, values: CodedText) -> FeatureColumn:
         """Return a feature per word, and one for missing values."""
         known: defaultdict[str, int] = defaultdict()
         known.default_factory = known.__len__
         counts, codes = list[int](), list[int]()
-        for text in values.texts:
+        for text in values.strings:
             words = words_of_text(text, self.ngrams)
             counts.append(len(words))
             codes += map(known.__getitem__, words)
         names = [*(self.prefix + word for word in known), self.missing_feature]
         return self.several(values.codes, [*counts, 1], [*codes, len(known)], names)
 
-    def tag_column(self, counts: Any, values: Texts) -> FeatureColumn:
+    def tag_column(self, counts: Any, values: CodedText) -> FeatureColumn:
         """Return a feature per entry, and one for missing lists."""
-        names = [*(self.prefix + text for text in values.texts), self.missing_feature]
+        names = [*(self.prefix + text for text in values.strings), self.missing_feature]
         lengths = np.where(counts < 0, 1, counts)
-        codes = np.full(lengths.sum(), len(values.texts))
+        codes = np.full(lengths.sum(), len(values.strings))
         codes[np.repeat(counts >= 0, lengths)] = values.codes
         return self.several(np.arange(len(counts)), lengths, codes, names)
 
@@ -211,8 +215,8 @@ class Column:
         if self.kind == "time":
             return self.with_all_parts()
         form = self.format
-        if not form and values.holds == "texts":
-            form = infer_format(self.name, values.texts().texts) or ""
+        if not form and values.holds == "text":
+            form = infer_format(self.name, values.coded_text().strings) or ""
         moments = values.moments(form)
         moments = moments[~np.isnat(moments)]
         whole = bool((moments == moments.astype("datetime64[D]")).all())
@@ -244,7 +248,7 @@ class TableEncoding:
     complete : False if the first frame decides about other columns.
     optional : whether rows may lack columns and have others, as in JSON lines: an absent column has no feature, and the
         kind of a new one follows from the type of its value.
-    missing : texts that stand for a missing value in every column, without case and blanks around them; None for
+    missing : strings that stand for a missing value in every column, without case and blanks around them; None for
         `fiol.features.cell_rules.MISSING_MARKERS` in columns of numbers, dates and times. Blank text is always one.
 
     `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if all
@@ -278,7 +282,7 @@ class TableEncoding:
         object.__setattr__(self, "columns", tuple(self.columns))
         if self.missing is not None:
             if isinstance(self.missing, str) or not all(isinstance(text, str) for text in self.missing):
-                raise ValueError(f"missing must be a list of texts, got {self.missing!r}")
+                raise ValueError(f"missing must be a list of strings, got {self.missing!r}")
             object.__setattr__(self, "missing", tuple(self.missing))
         object.__setattr__(self, "pairs", tuple(map(tuple, self.pairs)))
         names = self.names
@@ -298,7 +302,7 @@ class TableEncoding:
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """Texts that stand for a missing value, in lower case and without blanks around them."""
+        """Strings that stand for a missing value, in lower case and without blanks around them."""
         return MISSING_MARKERS if self.missing is None else tuple(text.strip().lower() for text in self.missing)
 
     def prepared(self, values: ColumnValues, odd: list[tuple[int, str, str]] | None) -> ColumnValues:
@@ -494,19 +498,19 @@ def known_frame(frame: Any) -> Frame:
 def infer_column(values: ColumnValues) -> Column:
     """Return the column with the kind that its values suggest."""
     holds = values.holds
-    if holds == "texts":
+    if holds == "text":
         nw, series = narwhals(), values.series
         if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
             return Column(values.name, "category")
-        found = values.texts()
+        found = values.coded_text()
         if (found.codes < 0).all():
             return Column(values.name, "undecided")
         if are_numbers(values):
             return Column(values.name, "number")
-        form = infer_format(values.name, found.texts)
+        form = infer_format(values.name, found.strings)
         if form is not None:
             return Column(values.name, "date", format=form).with_parts(values)
-        if are_times(found.texts):
+        if are_times(found.strings):
             return Column(values.name, "time").with_parts(values)
         return Column(values.name, "words" if are_long(found) else "category")
     kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "undecided"}
@@ -524,7 +528,7 @@ def is_id(column: Column, values: ColumnValues) -> bool:
     if len(values) < MIN_ID_VALUES:
         return False
     if column.kind == "category":
-        codes = values.texts().codes
+        codes = values.coded_text().codes
         return bool(len(codes) == len(np.unique(codes)) and codes.min() >= 0)
     if column.kind != "number" or values.holds != "numbers":
         return False
@@ -551,7 +555,7 @@ def refuse_collisions(columns: Sequence[Column]) -> None:
 
 
 def are_numbers(values: ColumnValues) -> bool:
-    """Return whether nearly all of the values are numbers, though some are texts."""
+    """Return whether nearly all of the values are numbers, though some are strings."""
     if not values.are_objects:
         return False
     there = [v for v in values.objects if not is_missing(v) and not is_marker(v, values.markers)]
@@ -559,12 +563,12 @@ def are_numbers(values: ColumnValues) -> bool:
     return numbers > 0 and numbers >= NUMBER_SHARE * len(there)
 
 
-def are_long(values: Texts) -> bool:
-    """Return whether texts are encoded word by word.
+def are_long(values: CodedText) -> bool:
+    """Return whether strings are encoded word by word.
 
-    >>> are_long(Texts(np.array([0, 1]), ["all happy families are alike", "call me Ishmael, and do not ask why"]))
+    >>> are_long(CodedText(np.array([0, 1]), ["all happy families are alike", "call me Ishmael, and do not ask why"]))
     True
     """
     present = values.codes[values.codes >= 0]
-    words = sum(len(values.texts[code].split()) for code in present.tolist())
-    return 2 * len(values.texts) > len(present) and words > SHORT_TEXT * len(present)
+    words = sum(len(values.strings[code].split()) for code in present.tolist())
+    return 2 * len(values.strings) > len(present) and words > SHORT_TEXT * len(present)

@@ -132,7 +132,7 @@ def flattened(value: Mapping[str, Any], before: str, depth: int) -> Iterator[tup
         if isinstance(inner, dict):
             yield from flattened(inner, f"{name}.", depth + 1)
         elif isinstance(inner, list) and any(isinstance(entry, (dict, list)) for entry in inner):
-            raise ValueError(f"has a list of objects or lists at {name!r}: lists must be of texts")
+            raise ValueError(f"has a list of objects or lists at {name!r}: lists must be of strings")
         else:
             yield name, inner
 

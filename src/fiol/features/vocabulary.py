@@ -147,13 +147,13 @@ def join_text(row: dict[Any, Any]) -> tuple[list[Any], list[Any]] | None:
     """
     names, values, k = list(row), list(row.values()), -1
     kinds = list(map(type, values))
-    texts = kinds.count(str)
-    for _ in range(texts):
+    text_values = kinds.count(str)
+    for _ in range(text_values):
         k = kinds.index(str, k + 1)
         if type(names[k]) not in NAME_TYPES:
             return None
         names[k], values[k] = f"{names[k]}={values[k]}", 1.0
-    return (names, values) if texts else None
+    return (names, values) if text_values else None
 
 
 @functools.cache
@@ -223,10 +223,10 @@ class Vocabulary(Encoder):
     def __init__(self, names: Iterable[str | int] = ()) -> None:
         self._names: list[str | int] = []
         self._known, self._integers = dict[str, int](), dict[int, int]()
-        self.find = self._known.__getitem__  # raises for names of products that are no texts yet, too
+        self.find = self._known.__getitem__  # raises for names of products that are no strings yet, too
         #: Numbers names of products by their factors.
         self._products: ProductTable | None = None
-        #: The number of features, if some of the last have no texts as names yet.
+        #: The number of features, if some of the last have no strings as names yet.
         self._numbered = 0
         self._lock = threading.Lock()
         for name in names:
@@ -252,11 +252,11 @@ class Vocabulary(Encoder):
         return self._known
 
     def _write_names(self) -> None:
-        """Write the names of products as texts."""
+        """Write the names of products as strings."""
         with self._lock:
             start, stop = len(self._names), self._numbered
             if self._products is not None and start < stop:
-                new = self._products.texts(start, stop)
+                new = self._products.strings(start, stop)
                 self._known.update(zip(new, range(start, stop), strict=True))
                 self._names += new  # last: these names count as written now
 
@@ -320,7 +320,7 @@ class Vocabulary(Encoder):
         return numbers
 
     def _numbers_of_products(self, names: ProductNames, grow: bool, unseen: int) -> Any:
-        """Return the numbers of many names without their texts; None if there is no room for that."""
+        """Return the numbers of many names without their strings; None if there is no room for that."""
         if self._products is None:
             self._products = ProductTable()
         table, size = self._products, self.size

@@ -72,8 +72,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     `fit` closes the set of classes: a later `partial_fit` refuses labels that `fit` has not seen.
     If the first `partial_fit` names no `classes`, new ones may appear at any time. One against the rest, the model is
-    exactly the one that knew them from the start, for the work of two more classes: a learner that was told "no" in
-    every round stands by for the next one. Where all classes are learned at once, the weights of a new one start at 0.
+    exactly the one that had them from the start, for the work of two more classes: a learner for which every row was
+    negative becomes that of the next class. Where all classes are learned at once, the weights of a new one start at 0.
 
     Attributes
     ----------

@@ -9,10 +9,10 @@
 | `passes`, `rounds_before` | `n_iter_`, and rounds made before the last `fit` began |
 | `sparse` | whether `coef_` is a sparse matrix |
 | `inner`, `model` | the kind and the header of the model inside; its classes are called by their codes |
-| `labels` | of classifiers: `classes_` if they are texts, else null |
+| `labels` | of classifiers: `classes_` if they are strings, else null |
 | `order`, `closed` | the place in `classes_` of each class of the model; whether there will be no others |
 
-The arrays are those of the model, `losses` (`loss_curve_`), and of classifiers `classes` (unless they are texts) and
+The arrays are those of the model, `losses` (`loss_curve_`), and of classifiers `classes` (unless they are strings) and
 `class_weights` (one per class, empty without any).
 
 Passive-aggressive estimators have `parameters`, `columns`, `names`, `passes`, `sparse` and `labels` as above, and
@@ -65,7 +65,7 @@ class Saved(Exportable):
         """Write the fitted estimator to a file: atomically, checksummed, no pickle; see `fiol.persistence.model`.
 
         One that is loaded from it, by `load` of its class or by `fiol.load`, predicts and goes on learning as this one
-        would, to the bit. Parameters must be plain values or components, classes numbers or texts. A dict `meta` of
+        would, to the bit. Parameters must be plain values or components, classes numbers or strings. A dict `meta` of
         plain JSON values, if you give the estimator one, is kept with it.
 
         >>> import os, tempfile, fiol
@@ -129,7 +129,7 @@ def restore_common(estimator: Any, header: dict[str, Any], models: list[Any], *c
             raise ValueError(f"its {name} are given as {header[name]!r}")
     names, columns = header["names"], header["columns"]
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError("its names are no texts")
+        raise ValueError("its names are no strings")
     plain = [model for model in models if model.table_encoding is None]
     if any(model.core.space.features != columns for model in plain) or (names is not None and len(names) != columns):
         raise ValueError(f"its model has {models[0].core.space.features} features, not its {columns} columns")
@@ -146,7 +146,7 @@ def put_classes(classes: Any, header: dict[str, Any], arrays: dict[str, Any]) ->
     elif all(isinstance(label, str) for label in classes.tolist()):
         header["labels"] = {"texts": classes.tolist(), "objects": classes.dtype.kind == "O"}
     else:
-        raise TypeError(f"a file holds classes that are numbers or texts, got {classes.tolist()}")
+        raise TypeError(f"a file holds classes that are numbers or strings, got {classes.tolist()}")
 
 
 def classes_of(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
@@ -155,10 +155,10 @@ def classes_of(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     if labels is None:
         classes = arrays.get("classes", np.empty(0))
     else:
-        texts = labels["texts"]
-        if not isinstance(texts, list) or not all(isinstance(label, str) for label in texts):
-            raise ValueError("its classes are no texts")
-        classes = np.array(texts, object if labels["objects"] is True else None)
+        strings = labels["texts"]
+        if not isinstance(strings, list) or not all(isinstance(label, str) for label in strings):
+            raise ValueError("its classes are no strings")
+        classes = np.array(strings, object if labels["objects"] is True else None)
     if classes.ndim != 1 or not len(set(classes.tolist())) == len(classes) > 0:
         raise ValueError(f"its classes are given as {classes.tolist()}")
     return classes

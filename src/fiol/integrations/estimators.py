@@ -282,10 +282,10 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
                 learner.engine.expect_random_order()
             judge = None
             if rest is not None:
-                told = rest, y[held_out], sample_weights[held_out]
-                judge = HeldBackLoss(learner, *told) if back is not None else partial(score, learner, *told)
+                held = rest, y[held_out], sample_weights[held_out]
+                judge = HeldBackLoss(learner, *held) if back is not None else partial(score, learner, *held)
             passes = Passes(learner, chunk, y, sample_weights, tail)
-            last.append(passes if back is None else Passes(learner, *told, 1.0 if self.shuffle else 0.0))
+            last.append(passes if back is None else Passes(learner, *held, 1.0 if self.shuffle else 0.0))
             runs.append(EpochRun(passes, judge, None if back is None else learner.core))
         stopping = Stopping(self.max_iter, self.tol, self.n_iter_no_change, relative=is_regressor(self))
         tell = Progress() if self.verbose else None

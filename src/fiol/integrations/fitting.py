@@ -23,7 +23,7 @@ from fiol.models.one_vs_rest import OneVsRest
 LOOKS_PER_TAIL, TAIL = 8, 0.125
 #: Fewer rows than that, held back, say nothing about how many passes to make.
 FEWEST_HELD_BACK = 10
-#: Features in fewer than 1 of so many rows have a root mean square close to their standard deviation.
+#: Features in less than this fraction of the rows, 1 / RARE, have a root mean square close to their standard deviation.
 RARE = 8
 
 

@@ -414,9 +414,9 @@ class FIOLClassificationModel(_SparkModel, ClassColumns):
                 found.append(
                     listed(np.column_stack([1.0 - predicted, predicted]) if len(classes) == 2 else softmax(both))
                 )
-            texts = isinstance(classes[0], str)
-            labels = [classes[k] if texts else float(classes[k]) for k in chosen.tolist()]
-            found.append(pa.array(labels, pa.string() if texts else pa.float64()))
+            are_text = isinstance(classes[0], str)
+            labels = [classes[k] if are_text else float(classes[k]) for k in chosen.tolist()]
+            found.append(pa.array(labels, pa.string() if are_text else pa.float64()))
             return [*found, pa.array(learner.uncertainty(X))] if uncertain else found
 
         return compute

@@ -1,7 +1,7 @@
-"""Training on Spark in rounds: partitions learn side by side, and what they know is put together.
+"""Training on Spark in rounds: partitions learn in parallel, and their changes are merged.
 
-Every row is sent once to whoever learns from it, in blocks of rows of one round, as bytes: a round is one job, which
-reads its own blocks alone. Rows get rounds by chance, so that every round is a fair sample of all.
+Every row is sent once to the task that learns from it, in blocks of rows of one round, as bytes: a round is one
+job, which reads its own blocks alone. Rows get rounds by chance, so that every round is a fair sample of all.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fiol.models.sharded_merge import BlockMerger, MergedBlock, engine_options, 
 
 #: A block of rows: its round, whose it is, where it comes in the round, and the rows.
 BLOCKS = "round int, worker long, chance double, rows binary"
-#: Blocks have so many rows, where there are as many: each costs time, and few of them leave parts of rounds empty.
+#: Least number of rows of a block, if there are enough: each costs time, and few of them leave parts of rounds empty.
 LEAST_ROWS = 16
-#: A task has so many bytes of rows at once, as they were sent.
+#: Bytes of rows that a task holds at once, as they were sent.
 BYTES_AT_ONCE = 2**25
 
 
@@ -125,7 +125,7 @@ class Dealing(NamedTuple):
 def in_some_order(frame: Any) -> Any:
     """Return the rows of a frame, each partition in an order that depends on nothing but its rows.
 
-    After a shuffle rows come as they arrive. A partition that is computed anew, since whoever had it has gone, must
+    After a shuffle rows come as they arrive. A partition that is computed anew, because its executor is lost, must
     give every row the same chance again; equal rows may change places.
     """
     from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
@@ -138,7 +138,7 @@ def in_some_order(frame: Any) -> Any:
 
 
 def rows_alone(rows: int) -> int:
-    """How many of so many rows one task learns from alone: a round costs a job, and one stream learns best.
+    """Return how many of all rows one task learns from alone: a round costs a job, and one stream learns best.
 
     A twentieth, at least `ALONE` and at most 100,000, after which a round has 10,000.
 
@@ -241,23 +241,23 @@ IN_BLOCKS = "block int, part int, value binary"
 def in_blocks(
     some: Any, base: Learner, learn: Callable[[Iterator[Any]], Answered | None], workers: int
 ) -> tuple[list[Answered], list[MergedBlock]]:
-    """A round in which tasks put together what parts know, block by block of features: see `fiol.models.sharded_merge`.
+    """Make a round whose parts are merged by tasks, block by block of features: see `fiol.models.sharded_merge`.
 
-    What every part has to say beside, and every block: the driver has one model of that, however many parts there are.
+    Return the answers of the parts without weights, and the merged blocks: the driver holds one model in all.
     """
     start, update, options = pickle.dumps(base), base.update, engine_options(base)
     blocks = 2 * workers
 
-    def tell(batches: Iterator[Any]) -> Iterator[Any]:
+    def send_deltas(batches: Iterator[Any]) -> Iterator[Any]:
         found = learn(batches)
         if found is not None:
-            shell, told = shard_deltas(pickle.loads(start), found.part, blocks)
+            shell, deltas = shard_deltas(pickle.loads(start), found.part, blocks)
             number = found.figures.partition
             yield block_row(-1, number, found._replace(part=shell))
-            for k, one in enumerate(told):
+            for k, one in enumerate(deltas):
                 yield block_row(k, number, one)
 
-    def put_together(batches: Iterator[Any]) -> Iterator[Any]:
+    def merge_deltas(batches: Iterator[Any]) -> Iterator[Any]:
         rows = (row for batch in batches for row in batch.to_pylist())
         for block, some in groupby(rows, key=lambda row: row["block"]):
             if block < 0:
@@ -265,13 +265,15 @@ def in_blocks(
             else:
                 yield block_row(block, 0, merge_block(update, [pickle.loads(row["value"]) for row in some], **options))
 
-    told = some.mapInArrow(tell, IN_BLOCKS).repartition(workers, "block").sortWithinPartitions("block", "part")
-    found = [(row.block, pickle.loads(bytes(row.value))) for row in told.mapInArrow(put_together, IN_BLOCKS).collect()]
+    deltas = some.mapInArrow(send_deltas, IN_BLOCKS).repartition(workers, "block").sortWithinPartitions("block", "part")
+    found = [
+        (row.block, pickle.loads(bytes(row.value))) for row in deltas.mapInArrow(merge_deltas, IN_BLOCKS).collect()
+    ]
     return [one for block, one in found if block < 0], [one for block, one in found if block >= 0]
 
 
 def block_row(block: int, part: int, value: Any) -> Any:
-    """A row of `IN_BLOCKS`."""
+    """Return a row of `IN_BLOCKS`."""
     pa = arrow()
     columns = pa.array([block], pa.int32()), pa.array([part], pa.int32()), pa.array([pickle.dumps(value)], pa.binary())
     return pa.RecordBatch.from_arrays(list(columns), ["block", "part", "value"])

@@ -116,7 +116,7 @@ def learn_again(learner: Learner, X: Any, y: Any, weights: Any, again: bool) -> 
 # --- members apart ----------------------------------------------------------------------------
 
 #: What shares of members tell the stack: of a pass, a block of rows, a share of members.
-TOLD = "number int, part int, place long, share long, value binary"
+RESULTS = "number int, part int, place long, share long, value binary"
 SHARE = "__fiol_share"
 
 
@@ -126,7 +126,7 @@ def train_members(
     """Let the members of an ensemble learn from all rows in several tasks, and then one task their stack.
 
     To the bit the learner that `train_in_one` gives: see `fiol.models.member_parallel`. Rows are read once, and sent
-    to every share; each tells what its members said of a row, a number each, and what they know in the end.
+    to every share; each tells what its members scored of a row, a number each, and what they know in the end.
     """
     from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
@@ -140,30 +140,30 @@ def train_members(
             for key, part, place, block in coming:
                 if key not in shares:
                     shares[key] = MemberSubset(pickle.loads(start), places[keys.index(key)])
-                yield told(number, part, place, keys.index(key), shares[key].learn(*rows.of(from_ipc(block))))
+                yield result_row(number, part, place, keys.index(key), shares[key].learn(*rows.of(from_ipc(block))))
                 if number == 0 and passes > 1:
                     blocks.append((key, part, place, block))
         for key, share in shares.items():
             k = keys.index(key)
             figures = PartFigures(0, k, share.learner.rows - before, 0.0, time.perf_counter() - began)
-            yield told(passes, 0, 0, k, (share.state(), figures))
+            yield result_row(passes, 0, 0, k, (share.state(), figures))
 
     def learn_stack(batches: Iterator[Any]) -> Iterator[Any]:
-        stack, said = StackLearner(pickle.loads(start), places), list[MemberScores]()
+        stack, scored = StackLearner(pickle.loads(start), places), list[MemberScores]()
         ends = list[tuple[SubsetState, PartFigures]]()
         seen, losses, began = [0] * passes, [0.0] * passes, time.perf_counter()
-        for number, value in told_values(batches):
+        for number, value in result_values(batches):
             if number == passes:
                 ends.append(value)
                 continue
-            said.append(value)
-            if len(said) == len(places):
-                scores = stack.learn(said, freeze=number > 0)
+            scored.append(value)
+            if len(scored) == len(places):
+                scores = stack.learn(scored, freeze=number > 0)
                 seen[number] += len(scores)
-                losses[number] += stack.learner.core.mean_loss(scores, said[0].targets, np.ones(len(scores))) * len(
+                losses[number] += stack.learner.core.mean_loss(scores, scored[0].targets, np.ones(len(scores))) * len(
                     scores
                 )
-                said = []
+                scored = []
         took = (time.perf_counter() - began) / passes
         parts = zip((figures for _, figures in ends), stack.best_losses(), strict=True)
         figures = [one._replace(loss=loss) for one, loss in parts]
@@ -173,13 +173,15 @@ def train_members(
     blocks = frame.select(*quoted(rows.columns)).mapInArrow(packed, PACKED)
     each = blocks.withColumn(SHARE, F.explode(F.array(*(F.lit(key).cast("long") for key in keys))))
     shared = each.repartition(len(keys), SHARE).sortWithinPartitions(SHARE, "part", "place")
-    heard = shared.mapInArrow(learn_share, TOLD).repartition(1).sortWithinPartitions("number", "part", "place", "share")
-    found = heard.mapInArrow(learn_stack, ANSWER).collect()
+    results = (
+        shared.mapInArrow(learn_share, RESULTS).repartition(1).sortWithinPartitions("number", "part", "place", "share")
+    )
+    found = results.mapInArrow(learn_stack, ANSWER).collect()
     return only_answer(found)
 
 
 def keys_apart(session: Any, shares: int) -> list[int]:
-    """A key for each of so many shares, which Spark sends to partitions of their own."""
+    """Return a key per share such that Spark sends every share to its own partition."""
     tried = session.range(64 * shares).selectExpr("id", f"pmod(hash(id), {shares}) as place").collect()
     places = {row.place: row.id for row in reversed(tried)}
     rest = iter(range(64 * shares, 65 * shares))
@@ -187,14 +189,14 @@ def keys_apart(session: Any, shares: int) -> list[int]:
 
 
 def sent_blocks(batches: Iterator[Any]) -> Iterator[tuple[int, int, int, bytes]]:
-    """The share that a block of rows is for, its place in the frame, and the block."""
+    """Yield the share that a block of rows is for, its place in the frame, and the block."""
     for batch in batches:
         for row in batch.to_pylist():
             yield row[SHARE], row["part"], row["place"], row["rows"]
 
 
-def told(number: int, part: int, place: int, share: int, value: Any) -> Any:
-    """A row of `TOLD`."""
+def result_row(number: int, part: int, place: int, share: int, value: Any) -> Any:
+    """Return a row of `RESULTS`."""
     pa = arrow()
     where = pa.array([number], pa.int32()), pa.array([part], pa.int32()), pa.array([place], pa.int64())
     names = ["number", "part", "place", "share", "value"]
@@ -203,15 +205,15 @@ def told(number: int, part: int, place: int, share: int, value: Any) -> Any:
     )
 
 
-def told_values(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
-    """The passes and values of such rows."""
+def result_values(batches: Iterator[Any]) -> Iterator[tuple[int, Any]]:
+    """Yield the passes and values of rows of `RESULTS`."""
     for batch in batches:
         for number, value in zip(batch.column("number").to_pylist(), batch.column("value"), strict=True):
             yield number, pickle.loads(value.as_buffer())
 
 
 def only_answer(found: list[Any]) -> Any:
-    """The value of the one row that a job gave; ValueError if there is none, since there were no rows."""
+    """Return the value of the one row of a job; raise ValueError if there is none, since there were no rows."""
     if not found:
         raise ValueError("there are no rows to learn from")
     return pickle.loads(bytes(found[0].answer))

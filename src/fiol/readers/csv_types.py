@@ -58,9 +58,9 @@ class CsvTypes:
 
     def inferred_type(self, values: ColumnValues, target: bool, kind: str | None) -> str:
         """Return what one column of texts holds, where its kind may be given."""
-        found = values.texts()
-        counts = np.bincount(found.codes[found.codes >= 0], minlength=len(found.texts)).tolist()
-        cells = {t: n for t, n in zip(found.texts, counts, strict=True) if not is_marker(t, self.encoding.markers)}
+        found = values.coded_text()
+        counts = np.bincount(found.codes[found.codes >= 0], minlength=len(found.strings)).tolist()
+        cells = {t: n for t, n in zip(found.strings, counts, strict=True) if not is_marker(t, self.encoding.markers)}
         if kind in TEXT_KINDS or not (cells or kind == "number"):
             return "text"
         if target and all(WHOLE_NUMBER.fullmatch(text) for text in cells):

@@ -107,15 +107,15 @@ def html_page(title: str, lead: str, tiles: Sequence[tuple[str, str]], cards: Se
     )
 
 
-def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: Container[int] = (0,)) -> str:
-    """Return a table of text; the columns with the numbers `texts` are aligned left, the others, numbers, right.
+def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], strings: Container[int] = (0,)) -> str:
+    """Return a table of text; the columns with the numbers `strings` are aligned left, the others, numbers, right.
 
     >>> plain_table(["a"], [["<b>"]]).partition("<tbody>")[2].partition("</tbody>")[0]
     '<tr><td class="text">&lt;b&gt;</td></tr>'
     """
 
     def line(tag: str, row: Sequence[str]) -> str:
-        kinds = [' class="text"' if k in texts else "" for k in range(len(row))]
+        kinds = [' class="text"' if k in strings else "" for k in range(len(row))]
         return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     body = "".join(f"<tr>{line('td', row)}</tr>" for row in rows)

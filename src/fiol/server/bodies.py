@@ -140,7 +140,7 @@ def checked_row(row: int, features: Any, name: Any, weight: Any, label: Any) -> 
     if not isinstance(weight, (int, float)) or not 0.0 <= weight <= 1e100:
         raise RefusedError(f"weights are numbers from 0 to 1e100, got {weight!r}", row)
     if not isinstance(label, (str, bool, int, float, type(None))):
-        raise RefusedError(f"labels are texts, numbers, true or false, got {label!r}", row)
+        raise RefusedError(f"labels are strings, numbers, true or false, got {label!r}", row)
     return features, name, float(weight), label
 
 

@@ -12,10 +12,10 @@ from fiol.server.served_model import ROW_ERRORS, ServedModel
 
 #: Rows of the requests that are tried: one row, and many, take different paths through the library.
 SAMPLE_COUNTS = (1, 2, 40)
-#: Numbers in sample rows are about this one, and the first rows have the same texts: ensembles center features that
+#: Numbers in sample rows are about this one, and the first rows have the same strings: ensembles center features that
 #: all first rows have and whose values are far from 0.
 FAR_NUMBER, SAME_TEXT_ROWS = 100.0, 30
-#: The number of the row without its first value; its texts are those of row 0.
+#: The number of the row without its first value; its strings are those of row 0.
 LACKING_ROW = 36
 #: The time in sample rows.
 SAMPLE_TIME = datetime.datetime(2024, 3, 4, 13, 45)

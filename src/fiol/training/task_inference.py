@@ -15,7 +15,7 @@ from fiol.features.frames import as_list
 #: Whole numbers are classes up to this number of different ones, with this number of rows each on average.
 FEW_NUMBERS, ROWS_OF_EACH = 20, 5
 #: Text values are classes up to this number of different ones.
-MOST_TEXTS = 1000
+MAX_CLASSES = 1000
 #: Two numbers that are not whole are classes from this number of rows on.
 ROWS_OF_TWO = 10
 #: All integers up to here are floats.
@@ -102,12 +102,12 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
     | 3 to 20 different whole numbers, none below 0, in five times as many rows | `Softmax` |
     | any other numbers | `Squared` |
 
-    The larger of two numbers, or the later of two texts in alphabetical order, is positive.
+    The larger of two numbers, or the later of two strings in alphabetical order, is positive.
 
     >>> infer_task([0, 1, 1, 0]).why
     'two values, 0 and 1: logistic loss, 1 is positive'
     >>> infer_task(["cat", "dog", "cow"]).why
-    "3 different texts, such as 'cat', 'cow', 'dog': softmax, a score per class"
+    "3 different strings, such as 'cat', 'cow', 'dog': softmax, a score per class"
     >>> infer_task([2.5, 1.25, 3.0]).why
     'numbers from 1.25 to 3: squared loss'
     """
@@ -118,10 +118,10 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
     found = distinct(values)
     if loss is not None:
         return task_of_loss(loss, found)
-    texts = [value for value in found if isinstance(value, str)]
-    if texts and len(texts) < len(found):
+    strings = [value for value in found if isinstance(value, str)]
+    if strings and len(strings) < len(found):
         number = next(value for value in found if not isinstance(value, str))
-        raise UnclearTargetError(f"the target has texts, such as {texts[0]!r}, and numbers, such as {number!r}")
+        raise UnclearTargetError(f"the target has strings, such as {strings[0]!r}, and numbers, such as {number!r}")
     if isinstance(found[0], bool) and all(isinstance(value, bool) for value in found):
         return Task(Logistic(), [False, True], "false and true: logistic loss, true is positive")
     if len(found) == 1:
@@ -132,13 +132,14 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
     if len(found) == 2 and (whole or len(values) >= ROWS_OF_TWO):
         why = f"two values, {found[0]} and {found[1]}: logistic loss, {found[1]} is positive"
         return Task(Logistic(), found, why)
-    if texts:
-        if len(texts) > MOST_TEXTS:
+    if strings:
+        if len(strings) > MAX_CLASSES:
             raise UnclearTargetError(
-                f"the target has {len(texts):,} different texts in the first {len(values):,} rows: too many for classes"
+                f"the target has {len(strings):,} different strings in the first {len(values):,} rows: "
+                "too many for classes"
             )
-        some = ", ".join(repr(text) for text in texts[:3])
-        return Task(Softmax(), None, f"{len(texts)} different texts, such as {some}: softmax, a score per class")
+        some = ", ".join(repr(text) for text in strings[:3])
+        return Task(Softmax(), None, f"{len(strings)} different strings, such as {some}: softmax, a score per class")
     low, high = found[0], found[-1]
     if whole and low >= 0 and len(found) <= FEW_NUMBERS and len(values) >= ROWS_OF_EACH * len(found):  # type: ignore[operator]
         why = f"{len(found)} different whole numbers from {low} to {high}: softmax, a score per class"
@@ -240,7 +241,7 @@ def class_labels(values: Any, there: Any) -> Any:
         codes = filled.astype(np.int64)
         if (codes != filled).any():
             wrong = filled[codes != filled][0]
-            raise UnclearTargetError(f"classes are whole numbers or texts, got {wrong:g}")
+            raise UnclearTargetError(f"classes are whole numbers or strings, got {wrong:g}")
         return codes
     labels: Sequence[Any] = [plain_number(value) for value in values]
     first = next((value for value, is_there in zip(labels, there, strict=True) if is_there), 0)

@@ -37,7 +37,7 @@ def train(
     output : a file for the model and its checkpoints; None writes none.
     resume : continue from the checkpoint in `output`, if there is one.
     update : path of a model that continues with these rows; all options but `on_error` are the model's.
-    options : weight, tag, format, columns (kinds by column), missing (texts that stand for missing values), pairs,
+    options : weight, tag, format, columns (kinds by column), missing (strings that stand for missing values), pairs,
         reader (options of the format), on_error ("missing", "skip", "stop"); loss, penalty, alpha, l1_ratio, algorithm,
         step_size, bits, max_features, intercept, average, dtype, class_weight ("balanced", or weights by label),
         features ("linear", "additive", "pairwise", "auto": curves and pairs of columns, docs/guides/tables.md; by

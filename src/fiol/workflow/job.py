@@ -372,7 +372,7 @@ def model_of_options(o: TrainOptions, loss: Any, encoding: Any) -> TrainedModel:
 
 
 def step_size_given(given: Any) -> Any:
-    """Return a step size: a number above 0, a name, or a component; ValueError for other texts."""
+    """Return a step size: a number above 0, a name, or a component; ValueError for other strings."""
     names = ("auto", "single", *STEP_SIZES)
     if not isinstance(given, str) or given in names:
         return given
