@@ -1,5 +1,6 @@
 """Models with curves and pairs: their features, the same bits by every way in, merges, losses on made-up tables."""
 
+import itertools
 import json
 import pickle
 
@@ -13,6 +14,8 @@ import fiol
 from fiol.components.table_basis import TableBasis
 from fiol.engine.single_row.fast_path import NO_FAST_PATH
 from fiol.learner.effects import effects_of
+from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
+from fiol.models.member_parallel import split_members
 
 ROWS = 600
 
@@ -262,6 +265,41 @@ def test_parallel_learning_is_close_to_one_stream():
     parallel.learn_parallel(X, y, parts=3)
     errors = [np.mean((model.predict(X) - y) ** 2) for model in (single, parallel)]
     assert errors[1] < 1.2 * errors[0]
+
+
+def test_rounds_over_shards_are_close_to_one_stream():
+    frame, y = table(5000, cities="ABCDEFG")
+    draw = np.random.default_rng(0)
+    frame = frame.drop(columns="day").assign(late=np.where(np.arange(5000) < 1200, 0.0, draw.normal(size=5000)))
+    y = y + np.abs(frame["late"].to_numpy())  # this column gets its knots in shards
+    single, base = (new(table_encoding=fiol.TableEncoding.infer(frame)) for _ in range(2))
+    single.learn(frame[:4000], y[:4000])
+    base.learn(frame[:1000], y[:1000])
+    start = 1000
+    while start < 4000:
+        stop = min(int(1.2 * start), 4000)
+        cuts = np.linspace(start, stop, 4).astype(int)
+        shards = [(frame[a:b], y[a:b]) for a, b in itertools.pairwise(cuts)]
+        merger = RoundMerger(base, [learn_shard(base, *shard, parts=3) for shard in shards])
+        losses = sum(losses_along_line(merger.base, merger.full, *shard, parts=3) for shard in shards)
+        base, start = merger.finish(losses), stop
+    assert (base.rows, base.rounds) == (4000, 4000)
+    errors = [np.mean((model.predict(frame[4000:]) - y[4000:]) ** 2) for model in (base, single)]
+    assert errors[0] < 1.15 * errors[1]
+
+
+def test_rounds_over_shards_need_a_base_with_knots():
+    X, y = numbers(150)
+    base = new()
+    base.learn(X[:100], y[:100])
+    result = learn_shard(base, X[100:], y[100:])
+    with pytest.raises(ValueError, match="finds its knots from the first 200 rows"):
+        RoundMerger(base, [result])
+
+
+def test_members_of_levels_are_not_spread():
+    with pytest.raises(TypeError, match="members of a model with curves and pairs are not spread"):
+        split_members(new(), 2)
 
 
 def test_one_vs_rest_and_softmax_learn_pairs():

@@ -23,6 +23,7 @@ from fiol.integrations import spark_rounds
 from fiol.spark import (
     FIOLClassificationModel,
     FIOLClassifier,
+    FIOLRegressionModel,
     FIOLRegressor,
     RefreshedModel,
     progressive_loss,
@@ -123,6 +124,32 @@ def test_distributed_rounds_are_close_to_one_stream(frame, monkeypatch):
     assert auto.learner.weights.tobytes() == again.learner.weights.tobytes()
     with pytest.raises(ValueError, match="summed must be one of"):
         FIOLClassifier(labelCol="clicked", summed="nobody").fit(data)
+
+
+def test_spark_learns_curves_and_pairs(frame, tmp_path):
+    data, models = frame.select(*FEATURES, "price"), {}
+    for mode in ("one", "rows"):
+        estimator = FIOLRegressor(labelCol="price", mode=mode, features="auto", numWorkers=2, seed=3)
+        models[mode] = estimator.fit(data)
+        assert models[mode].learner.rows == ROWS
+    rows = table(frame)
+    alone = fiol.Learner(
+        loss="squared_error", features="auto", table_encoding=TableEncoding.infer(rows.select(FEATURES).slice(0, 1000))
+    )
+    y = np.array(rows.column("price").to_pylist())
+    alone.learn(rows.select(FEATURES), y)
+    assert models["one"].learner.names == alone.names
+    assert models["one"].learner.weights.tobytes() == alone.weights.tobytes()
+    errors = [np.mean((model.learner.predict(rows.select(FEATURES)) - y) ** 2) for model in models.values()]
+    assert errors[1] < 1.2 * errors[0]
+    models["rows"].write().overwrite().save(str(tmp_path / "model"))
+    loaded = FIOLRegressionModel.load(str(tmp_path / "model"))
+    scores = [np.array(model.transform(data).toPandas()["prediction"]) for model in (models["rows"], loaded)]
+    assert np.array_equal(*scores)
+    with pytest.raises(ValueError, match="summed='driver'"):
+        FIOLRegressor(labelCol="price", features="auto", summed="cluster").fit(data)
+    with pytest.raises(TypeError, match="curves and pairs are not spread"):
+        FIOLRegressor(labelCol="price", features="auto", mode="members").fit(data)
 
 
 def test_spark_accepts_vectors_arrays_and_maps(spark):
@@ -242,7 +269,8 @@ def test_spark_partitions_of_one_class_and_more_parts_than_slots(frame):
 def test_every_parameter_has_a_setter_and_a_getter(frame):
     values = {
         "alpha": 0.5, "l1Ratio": 0.25, "penalty": "l2", "loss": "hinge", "algorithm": "FIOL", "stepSize": "single",
-        "fitIntercept": False, "bits": 10, "mode": "one", "numWorkers": 3, "summed": "driver", "passes": 2, "seed": 7,
+        "fitIntercept": False, "bits": 10, "features": "additive", "mode": "one", "numWorkers": 3,
+        "summed": "driver", "passes": 2, "seed": 7,
         "featuresCol": "f", "labelCol": "l", "weightCol": "w", "predictionCol": "p", "probabilityCol": "q",
         "rawPredictionCol": "r", "uncertaintyCol": "u",
     }  # fmt: skip

@@ -92,6 +92,7 @@ class _SparkEstimator(SharedParameters, Estimator, DefaultParamsReadable, Defaul
     setStepSize = setter_of("stepSize")
     setFitIntercept = setter_of("fitIntercept")
     setBits = setter_of("bits")
+    setFeatures = setter_of("features")
     setMode = setter_of("mode")
     setNumWorkers = setter_of("numWorkers")
     setSummed = setter_of("summed")
@@ -178,6 +179,7 @@ class _SparkEstimator(SharedParameters, Estimator, DefaultParamsReadable, Defaul
         options: dict[str, Any] = {
             "intercept": self.getOrDefault("fitIntercept"),
             "bits": self.getOrDefault("bits") or None,
+            "features": self.getOrDefault("features"),
         }
         if rows.kind == PLAIN_COLUMNS:
             tables = first_rows(dataset, list(rows.features), ROWS_FOR_CODING)
@@ -216,6 +218,7 @@ class FIOLClassifier(_SparkEstimator, ClassColumns):
         stepSize: Any = None,
         fitIntercept: Any = None,
         bits: Any = None,
+        features: Any = None,
         mode: Any = None,
         numWorkers: Any = None,
         summed: Any = None,
@@ -270,6 +273,7 @@ class FIOLRegressor(_SparkEstimator):
         stepSize: Any = None,
         fitIntercept: Any = None,
         bits: Any = None,
+        features: Any = None,
         mode: Any = None,
         numWorkers: Any = None,
         summed: Any = None,

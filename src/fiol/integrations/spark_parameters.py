@@ -67,6 +67,12 @@ class SharedParameters(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightC
     bits = Param(
         Params._dummy(), "bits", "fold features into 2^bits by hashing; 0: no", typeConverter=TypeConverters.toInt
     )
+    features = Param(
+        Params._dummy(),
+        "features",
+        "linear: columns as they are; additive: and curves; pairwise, auto: and pairs of columns",
+        typeConverter=TypeConverters.toString,
+    )
     mode = Param(
         Params._dummy(),
         "mode",
@@ -106,6 +112,7 @@ class SharedParameters(HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightC
     getStepSize = getter_of("stepSize")
     getFitIntercept = getter_of("fitIntercept")
     getBits = getter_of("bits")
+    getFeatures = getter_of("features")
     getMode = getter_of("mode")
     getNumWorkers = getter_of("numWorkers")
     getSummed = getter_of("summed")
@@ -128,6 +135,7 @@ DEFAULTS = {
     "stepSize": "auto",
     "fitIntercept": True,
     "bits": 0,
+    "features": "linear",
     "mode": "rows",
     "numWorkers": 0,
     "summed": "auto",

@@ -55,6 +55,8 @@ def train_in_rounds(frame: Any, rows: SparkRows, learner: Learner, how: Rounds) 
     round sends its learner back, and some of its rows, of which those of all parts say how far what was learned goes.
     Chances depend on the seed and on which rows are in which partition of the frame.
     """
+    if how.summed == "cluster" and learner.core.levels is not None:
+        raise ValueError("summed='cluster' has no curves and pairs: use summed='driver'")
     total = frame.count()
     if not total:
         raise ValueError("there are no rows to learn from")
@@ -199,7 +201,7 @@ def one_round(some: Any, rows: SparkRows, base: Learner, this: Round, how: Round
         found = [to_ipc(table) for table in kept]
         return Answered(part, found, sum(table.num_rows for table in kept), figures)
 
-    large = base.nbytes * workers > MOST_BYTES
+    large = base.nbytes * workers > MOST_BYTES and base.core.levels is None  # levels are merged by the driver
     pooled: list[MergedBlock] | None = None
     if this.number and (how.summed == "cluster" or (how.summed == "auto" and large)):
         found, pooled = in_blocks(some, base, learn, workers)

@@ -23,6 +23,8 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
+from fiol.engine.levels_engine import LevelsEngine
+from fiol.engine.parallel.levels import LevelsMerge, level_losses, level_scores, teach_stacks
 from fiol.engine.parallel.merge import members_of
 from fiol.engine.parallel.rounds import SEARCH_ROWS, sample_of, teach_stack
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
@@ -64,7 +66,7 @@ def learn_shard_chunks(
     (['a', 'b'], 2)
     """
     learner, engine = base.copy(), base.core.engine
-    members = [] if lanes_alone(engine) else members_of(engine)
+    members = [] if lanes_alone(engine) or isinstance(engine, LevelsEngine) else members_of(engine)
     found, seen, loss = list[tuple[Any, Any, Any]](), 0, 0.0
     for X, y, sample_weight in chunks:
         X, n = check_countable(X)
@@ -74,9 +76,12 @@ def learn_shard_chunks(
             continue
         codes = targets_of(learner, y, n)
         rows = rows or n
-        if isinstance(engine, EnsembleEngine):
-            some, *beside = sample_of((base.core.read_rows(X), codes, weights), SEARCH_ROWS // parts * (n / rows))
-            found.append((scores_of_members(engine, members, some), *beside))
+        if isinstance(engine, (EnsembleEngine, LevelsEngine)):
+            given = base.core.entered(base.core.read_rows(X)), codes, weights
+            some, *beside = sample_of(given, SEARCH_ROWS // parts * (n / rows))
+            levels = isinstance(engine, LevelsEngine)
+            Z = level_scores(engine, some) if levels else scores_of_members(engine, members, some)  # type: ignore[arg-type]
+            found.append((Z, *beside))
         loss += learner.core.mean_loss(scores, codes, weights) * float(weights.sum())
         seen += n
     nothing = np.empty((0, 0)), np.empty(0), np.empty(0)
@@ -93,9 +98,10 @@ def losses_along_line(
     """
     X, rows = check_countable(X)
     weights = check_sample_weights(sample_weight, rows)
-    given = base.core.read_rows(X), targets_of(base, y, rows), weights
+    given = base.core.entered(base.core.read_rows(X)), targets_of(base, y, rows), weights
     some = sample_of(given, SEARCH_ROWS // parts)
-    found = losses_along(base.core.engine, full.core.engine, *some, parts)
+    along = level_losses if isinstance(base.core.engine, LevelsEngine) else losses_along
+    found: Floats = along(base.core.engine, full.core.engine, *some, parts)  # type: ignore[arg-type]
     return found * (rows / max(some[0].rows, 1))
 
 
@@ -142,31 +148,41 @@ class RoundMerger:
         cores, names = [one.core for one in (base, *learners)], ["base", *(f"parts[{k}]" for k in range(len(results)))]
         space, places = merge_feature_spaces([core.space for core in cores], names)
         engines = [aligned_engine(core, place, space) for core, place in zip(cores, places, strict=True)]
-        centrings = [engine.centering for engine in engines]
-        for one in centrings[1:]:
-            check_same_centered(centrings[0], one)
-        self._means = None if centrings[0] is None else pooled_means(centrings[0], centrings[1:])
-        self._pool: Any = merge_of(engines[0], engines[1:])
+        for apart in zip(*map(centered_engines, engines), strict=False):  # the levels that all have
+            for one in apart[1:]:
+                check_same_centered(apart[0].centering, one.centering)
+        own = engines[0].centering
+        self._means = None if own is None else pooled_means(own, [engine.centering for engine in engines[1:]])
+        levels = isinstance(engines[0], LevelsEngine)
+        self._pool: Any = LevelsMerge(engines[0], engines[1:]) if levels else merge_of(engines[0], engines[1:])  # type: ignore[arg-type]
         self._results = results
         self.base, self.full = (
-            with_engine(base, engines[0], space),
+            with_engine(base, self._pool.base, space),
             with_engine(base, self._pool.full(), space),
         )
 
     def finish(self, losses: Floats) -> Learner:
         """Return the learner with as much of the pooled update as the summed losses say, and the features of all."""
-        engine, self.steps = self._pool.finish(losses, self._means)  #: the part of the update by member, from 0 to 1
+        levels = isinstance(self._pool, LevelsMerge)
+        found = self._pool.finish(losses) if levels else self._pool.finish(losses, self._means)
+        engine, self.steps = found  #: the part of the update by member, from 0 to 1
         new = with_engine(self.base, engine, self.base.core.space)
         rows = sum(result.rows for result in self._results)
         if rows:
             stack_rows = zip(*(result.stack_rows for result in self._results if result.rows), strict=True)
-            teach_stack(engine, rows, *(np.concatenate(some) for some in stack_rows))
+            teach = teach_stacks if levels else teach_stack
+            teach(engine, rows, *(np.concatenate(some) for some in stack_rows))
         return new
 
 
 def with_engine(learner: Learner, engine: Engine, space: FeatureSpace) -> Learner:
     """Return a learner with the same update and options, and this engine and space, not copies."""
     return type(learner).from_core(learner.core.with_engine(engine, space), learner.meta)
+
+
+def centered_engines(engine: Engine) -> Sequence[Engine]:
+    """Return the engines that center rows: those of levels, or the engine itself."""
+    return engine.levels if isinstance(engine, LevelsEngine) else [engine]
 
 
 def check_same_centered(base: Any, other: Any) -> None:

@@ -56,6 +56,8 @@ def split_members(learner: Learner, workers: int) -> list[tuple[int, ...]]:
     [(0, 3, 6), (1, 4), (2, 5)]
     """
     engine = learner.core.engine
+    if learner.core.levels is not None:
+        raise TypeError("members of a model with curves and pairs are not spread: learn from all rows in one process")
     if not isinstance(engine, EnsembleEngine):
         raise TypeError(f"there are no members to be spread: {learner.update.brief()}")
     room = WIDTHS[0] - 1 if engine.dtype.itemsize == 8 else WIDTHS[-1]

@@ -10,7 +10,8 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.engine.levels_engine import NO_FIRST_ROWS, LevelsEngine
-from fiol.engine.parallel.merge import merge_engines
+from fiol.engine.parallel.merge import members_of, merge_engines
+from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
 from fiol.features.basis import NO_CODE, ColumnBasis
 from fiol.features.basis_extension import united_knots
 from fiol.features.chunk import Chunk
@@ -27,21 +28,106 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
         new.replace(levels=(merge_engines([engine.levels[0] for engine in engines], share, base),))  # type: ignore[arg-type]
         new.join_first_rows([engine.storage.first_rows for engine in engines])
     else:
-        assert known.basis is not None
-        parts = [engine.with_basis(known.basis) if engine.basis is None else engine for engine in engines]
-        bases: list[Any] = [engine.basis for engine in parts]
-        for k, basis in enumerate(bases):
-            check_same_columns(k, bases[0], basis)
-        knots, aligned, codes = united_knots(bases), list[LevelsEngine](), known.basis.codes
-        for engine in parts:
-            engine, codes = with_codes(engine.with_knots(knots), codes)
-            aligned.append(engine)
+        aligned, basis = aligned_levels(engines, known)
         together = zip(*(engine.levels for engine in aligned), strict=True)
         levels = tuple(merge_engines(levels, share, base) for levels in together)
-        new.replace(levels=levels, basis=aligned[0].basis._replace(codes=codes), first_rows=NO_FIRST_ROWS)  # type: ignore[union-attr]
+        new.replace(levels=levels, basis=basis, first_rows=NO_FIRST_ROWS)
     t = float(new.levels[0].rounds)
     new.replace(stack=engines[0].stack.merged([engine.stack for engine in engines[1:]], share, t))
     return new
+
+
+def aligned_levels(engines: Sequence[LevelsEngine], known: LevelsEngine) -> tuple[list[LevelsEngine], ColumnBasis]:
+    """Return copies of engines whose levels have the same features, and the basis of these; `known` is one of them.
+
+    Knots are those of all engines; one that has not found its knots yet gets those of `known`. ValueError if columns or
+    pairs differ.
+    """
+    assert known.basis is not None
+    parts = [engine.with_basis(known.basis) if engine.basis is None else engine for engine in engines]
+    bases: list[Any] = [engine.basis for engine in parts]
+    for k, basis in enumerate(bases):
+        check_same_columns(k, bases[0], basis)
+    knots, aligned, codes = united_knots(bases), list[LevelsEngine](), known.basis.codes
+    for engine in parts:
+        engine, codes = with_codes(engine.with_knots(knots), codes)
+        aligned.append(engine)
+    return aligned, aligned[0].basis._replace(codes=codes)  # type: ignore[union-attr]
+
+
+class LevelsMerge:
+    """A merge of engines of several levels that went on from a base, level by level; see `ShardMerge`.
+
+    Losses and steps are those of the members of all levels, one after the other.
+
+    Parameters
+    ----------
+    base : an engine that has found its knots; ValueError otherwise.
+    """
+
+    def __init__(self, base: LevelsEngine, engines: Sequence[LevelsEngine]) -> None:
+        if base.basis is None:
+            raise ValueError(
+                f"a model with curves and pairs finds its knots from the first {int(base.options.rows)} rows: let the "
+                "base learn from them before its copies learn apart"
+            )
+        (self.base, *shards), basis = aligned_levels([base, *engines], base)
+        self.base.replace(basis=basis, first_rows=NO_FIRST_ROWS)
+        features = len(basis.codes)
+        for engine in (self.base, *shards):
+            for k, level in enumerate(engine.levels):
+                level.grow(features + basis.added[k])
+        together = list(zip(*(shard.levels for shard in shards), strict=True))
+        centered = [level.centering for level in self.base.levels]
+        self.means = [
+            None if own is None else pooled_means(own, [level.centering for level in levels])
+            for own, levels in zip(centered, together, strict=True)
+        ]
+        pairs = zip(self.base.levels, together, strict=True)
+        self.merges = [merge_of(level, levels) for level, levels in pairs]
+
+    def with_levels(self, levels: Sequence[Any]) -> LevelsEngine:
+        """Return a copy of the base with other levels."""
+        new = self.base.copy()
+        new.replace(levels=tuple(levels))
+        return new
+
+    def full(self) -> LevelsEngine:
+        """Return the engine after the full step of all levels."""
+        return self.with_levels([merge.full() for merge in self.merges])
+
+    def finish(self, losses: Floats) -> tuple[LevelsEngine, Floats]:
+        """Return the merged engine, given the losses of all rows; and the step of every member of every level."""
+        parts = np.split(losses, len(self.merges))
+        each = zip(self.merges, parts, self.means, strict=True)
+        found = [merge.finish(np.ascontiguousarray(part), means) for merge, part, means in each]
+        return self.with_levels([level for level, _ in found]), np.concatenate([steps for _, steps in found])
+
+
+def level_losses(
+    base: LevelsEngine, full: LevelsEngine, chunk: Chunk, y: Any, sample_weights: Floats, parts: int
+) -> Floats:
+    """Return `losses_along` of the members of all levels, one after the other."""
+    levels = zip(base.levels, full.levels, base.expanded(chunk), strict=True)
+    return np.concatenate([losses_along(own, its, rows, y, sample_weights, parts) for own, its, rows in levels])
+
+
+def level_scores(engine: LevelsEngine, chunk: Chunk) -> Floats:
+    """Return the scores of rows by the members of all levels, one after the other, and then by the levels."""
+    found = list[Floats]()
+    for level, rows in zip(engine.levels, engine.expanded(chunk), strict=True):
+        members = [] if lanes_alone(level) else members_of(level)
+        found.append(scores_of_members(level, members, rows))
+    return np.concatenate([*found, engine.scores_of_levels(chunk)], axis=-1)
+
+
+def teach_stacks(engine: LevelsEngine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
+    """Let the stacks of all levels, and that of their scores, learn from `level_scores` of a sample of `rows` rows."""
+    count = len(engine.levels)
+    *members, levels = np.split(Z, np.cumsum([(Z.shape[-1] - count) // count] * count), axis=-1)
+    for level, part in zip(engine.levels, members, strict=True):
+        level.stack.learn_sample(level.call, rows, np.ascontiguousarray(part), y, sample_weights)
+    engine.stack.learn_sample(engine.call, rows, np.ascontiguousarray(levels), y, sample_weights)
 
 
 def check_same_columns(k: int, expected: ColumnBasis, found: ColumnBasis) -> None:
