@@ -1,7 +1,7 @@
 """From text to a trained model, beside Vowpal Wabbit; and parsing alone, beside scikit-learn and pyarrow.
 
     python -m benchmarks.files [--size MB] [--data DIR] [--sets NAME ...] [--rounds N] [--json FILE] [--vw COMMAND]
-                               [--no-vw] [--no-parsing] [--quick]
+                               [--no-vw] [--no-parsing] [--interactions] [--quick]
 
 **Training.** The same rows as svmlight and as Vowpal Wabbit's text, logistic loss, one pass, a process of its own each
 time, all in turns, the best of several rounds. Rows are made up (`--size`, 600 MB of svmlight), and those of the sets
@@ -16,6 +16,11 @@ Ours: `fiol l1` is a single fully implicit learner with an l1 penalty, `fiol` th
 `(vw)` reads Vowpal Wabbit's text and hashes names to as many bits as Vowpal Wabbit. Vowpal Wabbit: `--l1` with the same
 strength, and as it comes; no cache, no output.
 
+**Interactions** (`--interactions`, with `--data`; nothing else then). The rows of rcv1, 20 times, with the products of
+every two of their features: `-q ff` of Vowpal Wabbit, which has no faster setting for one pass over text, and `pairs`
+of our reader, hashed to as many bits. Seconds are those of the whole process and of the pass, and beside them the
+processor seconds of the whole process, all threads together: on a busy machine only these can be compared.
+
 **Memory.** The largest resident size of `fiol l1` that reads a pipe of 1 GB, the made-up text again and again, and of a
 tenth of it.
 
@@ -29,6 +34,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -54,6 +60,8 @@ PIPED = 1e9
 SMALLEST_SET = 5e6
 #: Bits of hashed names, and the strength of l1.
 BITS, STRENGTH = 20, 1e-6
+#: How often the rows with interactions are repeated, and the namespace of their features.
+REPEATED, NAMESPACE = 20, "f"
 #: Features of made-up rows, and how many of them a row has on average.
 FEATURES, ENTRIES = 100_000, 75
 
@@ -63,12 +71,13 @@ import sys
 import fiol
 from fiol.readers.reader_config import ReaderConfig
 
-model, form, path, compiled = sys.argv[1:]
+model, form, path, compiled, *pair = sys.argv[1:]
 update = fiol.FIOL(fiol.Logistic(), fiol.L1({STRENGTH})) if model == "l1" else None
 options = {{"bits": {BITS}}} if form == "vw" else {{}}
 learner = fiol.Learner(update, **options, compiled=compiled == "compiled")
 rows = 0
-for batch in ReaderConfig(form, options=options or {{"zero_based": False}}).batches(path):
+pairs = (tuple(pair),) if pair else ()
+for batch in ReaderConfig(form, options=options or {{"zero_based": False}}, pairs=pairs).batches(path):
     learner.learn(batch.X, batch.y)
     rows += batch.rows
 with open("/proc/self/status") as file:  # the resident size of getrusage is that of the parent, if larger
@@ -163,6 +172,18 @@ def prepared(options: argparse.Namespace) -> Iterator[Texts]:
                 yield texts
 
 
+def write_repeated(folder: Path) -> Path | None:
+    """Return the file with the rows of rcv1, repeated, in a namespace with a name; None if there are no rows."""
+    path = CACHE / f"rcv1-{REPEATED}.vw"
+    for rows in data.load(folder, sources=tuple(s for s in data.MORE_BINARY if s.name == "rcv1")):
+        lines = [f"{target} |{NAMESPACE} {' '.join(entries)}\n" for target, entries in set_lines(rows)]
+        CACHE.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(lines * REPEATED))
+        start_of(path).write_text("".join(lines[:10]))
+        return path
+    return None
+
+
 # --- training ---------------------------------------------------------------------------------
 
 
@@ -173,6 +194,7 @@ class Timed(NamedTuple):
     whole: float  #: seconds of the process
     start: float  #: of one that reads 10 rows
     size: int  #: bytes of svmlight
+    processor: float  #: processor seconds of the process
 
     @property
     def in_pass(self) -> float:
@@ -200,33 +222,60 @@ def commands(texts: Texts, vw: list[str] | None, quick: bool) -> dict[str, tuple
     return ours
 
 
+def commands_of_pairs(path: Path, vw: list[str] | None) -> dict[str, tuple[Callable[[Path], list[str]], Path]]:
+    """Everybody with the products of all features."""
+
+    def ours(model: str) -> Callable[[Path], list[str]]:
+        return lambda path: [*command_of(model, "vw", path, quick=False), NAMESPACE, NAMESPACE]
+
+    everybody = {"fiol l1": (ours("l1"), path), "fiol": (ours("default"), path)}
+    if vw:
+        shared = [*vw, "--loss_function", "logistic", "-b", str(BITS), "--quiet", "--no_stdin", "-q", 2 * NAMESPACE]
+        everybody["vw l1"] = (lambda path: [*shared, "--l1", str(STRENGTH), "-d", str(path)], path)
+        everybody["vw"] = (lambda path: [*shared, "-d", str(path)], path)
+    return everybody
+
+
 def environment() -> dict[str, str]:
     """Of processes: what Python makes of sources is kept, as that of installed libraries is, wherever sources are."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {"PYTHONPYCACHEPREFIX": str(CACHE.parent / "bytecode"), **own}
 
 
-def seconds(command: list[str]) -> float:
-    """How long a process takes; RuntimeError with what it said if it fails."""
-    start = time.perf_counter()
+class Spent(NamedTuple):
+    """The time of one process."""
+
+    seconds: float
+    processor: float
+
+
+def run(command: list[str]) -> Spent:
+    """Return the time that a process takes; RuntimeError with its last words if it fails."""
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
     if done.returncode:
         raise RuntimeError(f"{command[:3]} failed: {done.stderr[-2000:]}")
-    return time.perf_counter() - start
+    seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Spent(seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
 
-def train(texts: Texts, vw: list[str] | None, rounds: int, quick: bool) -> list[Timed]:
-    """Everybody's best times; everybody runs once on the first rows before, so that all that compiles has compiled."""
-    everybody = commands(texts, vw, quick)
+def train(
+    name: str, size: int, everybody: dict[str, tuple[Callable[[Path], list[str]], Path]], rounds: int
+) -> list[Timed]:
+    """Return everybody's best times; all run on the first rows before, so that everything has been compiled."""
     for make, path in everybody.values():
-        seconds(make(start_of(path)))
-    best = {(name, short): np.inf for name in everybody for short in (True, False)}
+        run(make(start_of(path)))
+    spent = {(one, short): list[Spent]() for one in everybody for short in (True, False)}
     for k in range(rounds):
-        for name, (make, path) in everybody.items():
-            progress(f"{texts.name}: round {k + 1} of {rounds}, {name}")
+        for one, (make, path) in everybody.items():
+            progress(f"{name}: round {k + 1} of {rounds}, {one}")
             for short in (True, False):
-                best[name, short] = min(best[name, short], seconds(make(start_of(path) if short else path)))
-    return [Timed(name, best[name, False], best[name, True], texts.size) for name in everybody]
+                spent[one, short].append(run(make(start_of(path) if short else path)))
+    best = {key: Spent(*map(min, zip(*found, strict=True))) for key, found in spent.items()}
+    return [
+        Timed(one, best[one, False].seconds, best[one, True].seconds, size, best[one, False].processor)
+        for one in everybody
+    ]
 
 
 def peak_of_pipe(path: Path, size: float, quick: bool) -> float:
@@ -338,11 +387,12 @@ def training_table(found: dict[str, list[Timed]]) -> str:
             f"{t.whole:.2f}",
             f"{t.in_pass:.2f}",
             f"{t.size / t.in_pass / 1e6:.0f}",
+            f"{t.processor:.2f}",
         ]
         for text, timed in found.items()
         for k, t in enumerate(timed)
     ]
-    return table(["", "", "whole s", "pass s", "MB/s in the pass"], rows)
+    return table(["", "", "whole s", "pass s", "MB/s in the pass", "processor s"], rows)
 
 
 def targets_of(found: dict[str, list[Timed]], parsing: dict[str, float], peaks: dict[str, float]) -> list[Target]:
@@ -372,6 +422,18 @@ def targets_of(found: dict[str, list[Timed]], parsing: dict[str, float], peaks: 
     return made
 
 
+def targets_of_pairs(timed: list[Timed]) -> list[Target]:
+    """Return the targets of interactions: at most three times the time of Vowpal Wabbit."""
+    of, made = {t.name: t for t in timed}, list[Target]()
+    for one, other in (("fiol l1", "vw l1"), ("fiol", "vw")) if "vw" in of else ():
+        for spent in ("whole", "processor"):
+            ratio = getattr(of[one], spent) / getattr(of[other], spent)
+            made.append(
+                Target(f"interactions: {one}, {spent} seconds of {other} times 3", f"{ratio:.2f}", ratio <= 3.0)
+            )
+    return made
+
+
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -383,6 +445,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--vw", metavar="COMMAND", help="how to start Vowpal Wabbit, such as 'python -m vowpalwabbit'")
     parser.add_argument("--no-vw", action="store_true", help="leave Vowpal Wabbit out")
     parser.add_argument("--no-parsing", action="store_true", help="train only")
+    parser.add_argument("--interactions", action="store_true", help="only rcv1 with the products of its features")
     parser.add_argument("--quick", action="store_true", help="very little text, in the interpreter: that it works")
     options = parser.parse_args(arguments)
     if options.quick:
@@ -394,18 +457,27 @@ def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     vw = None if options.no_vw else find_vw(options.vw)
     found, parsing, peaks = dict[str, list[Timed]](), dict[str, float](), dict[str, float]()
+    if options.interactions:
+        path = None if options.data is None else write_repeated(options.data)
+        if path is None:
+            raise SystemExit("--interactions needs --data DIR with rcv1_small.dat")
+        pairs = train("interactions", path.stat().st_size, commands_of_pairs(path, vw), options.rounds)
+        progress("")
+        print(training_table({"interactions": pairs}), "\n")
+        print(verdicts(targets_of_pairs(pairs), judged=True))
+        return
     for texts in prepared(options):
         if not found:
             if not options.no_parsing:
                 parsing = parse_alone(texts, options.rounds)
-            seconds(command_of("l1", "svmlight", start_of(texts.svmlight), options.quick))  # compiled, if it was not
+            run(command_of("l1", "svmlight", start_of(texts.svmlight), options.quick))  # compiled, if it was not
             for part in (0.1, 1.0):
                 size = part * (2 * texts.size if options.quick else PIPED)
                 progress(f"memory of a pipe: {size / 1e6:.4g} MB")
                 peaks[f"{size / 1e6:.4g} MB"] = peak_of_pipe(texts.svmlight, size, options.quick)
             tell(["parsing alone, one thread", "MB/s"], {name: s / 1e6 for name, s in parsing.items()})
             tell(["largest resident size over a pipe", "MB"], peaks)
-        found[texts.name] = train(texts, vw, options.rounds, options.quick)
+        found[texts.name] = train(texts.name, texts.size, commands(texts, vw, options.quick), options.rounds)
         progress("")
         print(training_table({texts.name: found[texts.name]}), "\n", flush=True)
     print(verdicts(targets_of(found, parsing, peaks), judged=options.size >= 100))

@@ -1040,7 +1040,8 @@ def test_every_cell_of_events_is_measured(events, monkeypatch):
 def test_files_benchmark_writes_equal_rows_and_a_quick_run_is_complete(tmp_path, monkeypatch, capsys):
     files = load("files")
     monkeypatch.setattr(files, "CACHE", tmp_path / "texts")
-    monkeypatch.setattr(files, "seconds", lambda command: 1.0 + ("start" not in command[-2]))  # no process
+    spent = files.Spent
+    monkeypatch.setattr(files, "run", lambda command: spent(1.0 + ("start" not in command[-2]), 1.0))  # no process
     monkeypatch.setattr(files, "peak_of_pipe", lambda path, size, quick: 100.0)
     files.main(["--quick", "--vw", "vw", "--json", str(tmp_path / "new" / "files.json")])
     found = json.loads((tmp_path / "new" / "files.json").read_text())
@@ -1059,6 +1060,22 @@ def test_files_benchmark_writes_equal_rows_and_a_quick_run_is_complete(tmp_path,
     assert svm.read_text() == vw.read_text().replace(" | ", " ")
     assert svm.stat().st_size == pytest.approx(50_000, rel=0.05)
     assert files.start_of(svm).read_text().count("\n") == 10
+
+
+def test_files_benchmark_of_interactions_repeats_the_rows_of_rcv1(tmp_path, monkeypatch, capsys):
+    files = load("files")
+    monkeypatch.setattr(files, "CACHE", tmp_path / "texts")
+    monkeypatch.setattr(files.data, "CACHE", tmp_path / "rows")
+    (tmp_path / "rcv1_small.dat").write_text("-1 |f 9:0.5 12:2\n1 |f 9:1\n")
+    run = []
+    monkeypatch.setattr(files, "run", lambda command: run.append(command) or files.Spent(1.0, 1.0))
+    files.main(["--interactions", "--data", str(tmp_path), "--vw", "vw", "--rounds", "1"])
+    assert (tmp_path / "texts" / "rcv1-20.vw").read_text().splitlines()[1:3] == ["1 |f 10:1", "-1 |f 10:0.5 13:2"]
+    assert [command[-2:] for command in run if command[0] != "vw"] == [["f", "f"]] * 6
+    assert all("ff" in command for command in run if command[0] == "vw")
+    assert "interactions: fiol, whole seconds of vw times 3" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="needs --data"):
+        files.main(["--interactions"])
 
 
 # --- benchmarks.story -------------------------------------------------------------------------

@@ -266,7 +266,7 @@ def test_loops_compile_one_variant():
     for X in (np.eye(3), np.eye(3, dtype="f4"), read_only(np.eye(3)), sp.eye(3, format="csr"), pl.DataFrame(np.eye(3))):
         to_chunk(X)
     to_chunk(Chunk(read_only(np.array([0, 2])), read_only(np.array([1, 0])), read_only(np.array([1, 2]))))
-    for loop in (canonicalize.flaws, canonicalize.compact, canonicalize.count, canonicalize.fill):
+    for loop in (canonicalize.flaws, canonicalize.arrange_rows, canonicalize.count, canonicalize.fill):
         assert not hasattr(loop, "signatures") or len(loop.signatures) == 1
 
 

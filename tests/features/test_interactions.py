@@ -41,16 +41,13 @@ def multiplied_slowly(row, pairs):
     own = [(code, value) for code, value in sums.items() if value != 0.0]
     entries = [(NAMES[code], value) for code, value in own]
     for pair in pairs:
-        places = [[k for k, (code, _) in enumerate(own) if GROUPS[code] == element] for element in pair]
+        some = sorted(own, key=lambda entry: NAMES[entry[0]]) if len(set(pair)) < len(pair) else own
+        places = [[k for k, (code, _) in enumerate(some) if GROUPS[code] == element] for element in pair]
         for combination in itertools.product(*places):
             twins = [(i, j) for i, j in itertools.combinations(range(len(pair)), 2) if pair[i] == pair[j]]
             if all(combination[i] <= combination[j] for i, j in twins):
-                names = [NAMES[own[k][0]] for k in combination]
-                for element in set(pair):
-                    some = [k for k, other in enumerate(pair) if other == element]
-                    for k, name in zip(some, sorted(names[k] for k in some), strict=True):
-                        names[k] = name
-                entries.append(("*".join(names), math.prod(own[k][1] for k in combination)))
+                names = "*".join(NAMES[some[k][0]] for k in combination)
+                entries.append((names, math.prod(some[k][1] for k in combination)))
     return entries
 
 

@@ -67,16 +67,14 @@ def features(column, value):
 
 
 def products(entries, pair):
-    """What a pair or triple adds to a row of such entries."""
+    """What a pair or triple adds to a row of such entries; in alphabetical order if it names a group twice."""
+    if len(set(pair)) < len(pair):
+        entries = sorted(entries, key=lambda entry: entry[1])
     chosen = [[(k, e) for k, e in enumerate(entries) if e[0] == want or e[0].startswith(want + ".")] for want in pair]
     for found in itertools.product(*chosen):
         if any(found[b][0] > found[a][0] for a in range(len(pair)) for b in range(a) if pair[a] == pair[b]):
             continue  # every two of a group once
         names = [entry[1] for _, entry in found]
-        for want in set(pair):
-            places = [k for k, other in enumerate(pair) if other == want]
-            for k, name in zip(places, sorted(names[k] for k in places), strict=True):
-                names[k] = name
         yield "*".join(names), math.prod(entry[2] for _, entry in found)
 
 

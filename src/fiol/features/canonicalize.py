@@ -2,13 +2,16 @@
 
 import numpy as np
 
-from fiol.compiler.compiled import inlined, jit
+from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed
-from fiol.components.simd import larger
 
-#: Bits per digit for sorting long rows: few, so that counting is cheap beside the entries of a row.
-DIGIT_BITS = 7
-DIGIT_VALUES = 1 << DIGIT_BITS
+#: Rows of more entries are sorted digit by digit, and rows of so many by longer digits.
+SHORT_ROW, LONG_ROW = 32, 1000
+#: Bits per digit: few, so that counting is cheap beside the entries of a row.
+DIGIT_BITS, LONG_DIGIT_BITS = 7, 10
+#: A key has an index in the higher bits, and the place of an entry in its row in the lower ones.
+PLACE_BITS = 32
+PLACE_MASK = (1 << PLACE_BITS) - 1
 
 
 @jit
@@ -37,29 +40,6 @@ def flaws(indptr, indices, data, low, high):
         last = k
     zeros, wrong = survey(data, low, high)
     return falls, zeros, wrong
-
-
-@jit
-def compact(indptr, indices, data, new_indptr, new_indices, new_data):
-    """Add up duplicates, drop zeros of rows with ascending indices, and return the number of entries left."""
-    n = 0
-    new_indptr[0] = 0
-    for r in range(indptr.shape[0] - 1):
-        start = n
-        for k in range(indptr[r], indptr[r + 1]):
-            if data[k] == 0.0:
-                continue
-            if n > start and new_indices[n - 1] == indices[k]:
-                new_data[n - 1] += data[k]
-                continue
-            if n > start and new_data[n - 1] == 0.0:  # the sum before is 0
-                n -= 1
-            new_indices[n], new_data[n] = indices[k], data[k]
-            n += 1
-        if n > start and new_data[n - 1] == 0.0:
-            n -= 1
-        new_indptr[r + 1] = n
-    return n
 
 
 @jit
@@ -105,76 +85,106 @@ def shuffle(order, seed):
         order[r], order[other] = order[other], order[r]
 
 
-@inlined
-def sort_by_insertion(indices, data, n):
-    """Sort the first n entries by index, stably."""
+@inlined_strictly
+def sort_by_insertion(keys, n):
+    """Sort the first n keys."""
     for k in range(1, n):
-        index, value, j = indices[k], data[k], k
-        while j > 0 and indices[j - 1] > index:
-            indices[j], data[j] = indices[j - 1], data[j - 1]
+        key, j = keys[k], k
+        while j > 0 and keys[j - 1] > key:
+            keys[j] = keys[j - 1]
             j -= 1
-        indices[j], data[j] = index, value
+        keys[j] = key
 
 
-@inlined
-def sort_by_digits(indices, data, start, n, top, buffers):
-    """Sort n entries by index, stably, by the digits of indices up to `top`: faster than insertion for long rows.
-
-    Of `buffers` the first two hold index and position of every entry as one number, the third the values.
-    """
-    a, b, values, starts = buffers
-    for k in range(n):
-        a[k] = (np.int64(indices[start + k]) << 32) | k
-        values[k] = data[start + k]
-    shift = 32
-    while (np.int64(top) << 32) >> shift > 0:
-        for digit in range(DIGIT_VALUES + 1):  # loops: assignments to slices take seconds to compile
+@inlined_strictly
+def sort_by_digits(keys, others, n, top, starts):
+    """Return the first n keys sorted by indices up to `top`, digit by digit: they are in `keys` or in `others`."""
+    bits = DIGIT_BITS if n < LONG_ROW else LONG_DIGIT_BITS
+    last, shift = (1 << bits) - 1, PLACE_BITS
+    while np.int64(top) << PLACE_BITS >> shift > 0:
+        for digit in range(last + 2):  # loops: assignments to slices take seconds to compile
             starts[digit] = 0
         for k in range(n):
-            starts[((a[k] >> shift) & (DIGIT_VALUES - 1)) + 1] += 1
-        for digit in range(DIGIT_VALUES):
+            starts[((keys[k] >> shift) & last) + 1] += 1
+        for digit in range(last + 1):
             starts[digit + 1] += starts[digit]
         for k in range(n):
-            digit = (a[k] >> shift) & (DIGIT_VALUES - 1)
-            b[starts[digit]] = a[k]
+            digit = (keys[k] >> shift) & last
+            others[starts[digit]] = keys[k]
             starts[digit] += 1
-        a, b = b, a
-        shift += DIGIT_BITS
+        keys, others = others, keys
+        shift += bits
+    return keys
+
+
+@inlined_strictly
+def sorted_keys(indices, keys, others, starts):
+    """Return a key for each entry of a row, its index and then its place, in ascending order.
+
+    `keys`, `others` and `starts` are memory for it, as `key_memory` makes it.
+    """
+    falls, top, n = 0, 0, indices.shape[0]
     for k in range(n):
-        indices[start + k], data[start + k] = a[k] >> 32, values[a[k] & 0xFFFFFFFF]
+        keys[k] = (np.int64(indices[k]) << PLACE_BITS) | k
+        falls += k > 0 and indices[k] < indices[k - 1]
+        top = max(top, indices[k])
+    if falls == 0:
+        return keys
+    if n > SHORT_ROW:
+        return sort_by_digits(keys, others, n, top, starts)
+    sort_by_insertion(keys, n)
+    return keys
+
+
+@inlined_strictly
+def key_memory(n):
+    """Return memory for the keys of rows of up to n entries."""
+    keys = np.empty(n, np.int64)
+    if n <= SHORT_ROW:
+        return keys, keys, keys
+    return keys, np.empty(n, np.int64), np.empty((1 << LONG_DIGIT_BITS) + 1, np.int64)
+
+
+@inlined_strictly
+def merge_entries(keys, data, new_indices, new_data, left):
+    """Write the entries of a row by ascending keys, duplicates added up, without zeros. Return where they end."""
+    index, value = np.int64(-1), 0.0
+    for k in range(data.shape[0]):
+        following, more = keys[k] >> PLACE_BITS, data[keys[k] & PLACE_MASK]
+        if following == index:
+            value += more
+        else:
+            if value != 0.0:
+                new_indices[left], new_data[left] = index, value
+                left += 1
+            index, value = following, more
+    if value != 0.0:
+        new_indices[left], new_data[left] = index, value
+        left += 1
+    return left
 
 
 @inlined
 def arrange_entries(indices, data, low, high):
     """Make one row canonical in place, and return the number of entries left; -1 if a value is out of range."""
-    n, falls, top = 0, 0, 0
+    n, falls = 0, 0
     for k in range(data.shape[0]):
         if data[k] != 0.0:
             if not low <= abs(data[k]) <= high:
                 return -1
             indices[n], data[n] = indices[k], data[k]
             falls += n > 0 and indices[n] <= indices[n - 1]
-            top = larger(top, indices[n])
             n += 1
     if falls == 0:
         return n
-    if n > 32:
-        buffers = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n), np.empty(DIGIT_VALUES + 1, np.int64)
-        sort_by_digits(indices, data, 0, n, top, buffers)
-    else:
-        sort_by_insertion(indices, data, n)
-    left, k = 0, 0
-    while k < n:
-        index, value = indices[k], data[k]
-        k += 1
-        while k < n and indices[k] == index:
-            value += data[k]
-            k += 1
-        if value != 0.0:
-            if not low <= abs(value) <= high:
-                return -1
-            indices[left], data[left] = index, value
-            left += 1
+    keys, others, starts = key_memory(n)
+    values = np.empty(n)
+    for k in range(n):
+        values[k] = data[k]
+    left = merge_entries(sorted_keys(indices[:n], keys, others, starts), values, indices, data, 0)
+    for k in range(left):
+        if not low <= abs(data[k]) <= high:
+            return -1
     return left
 
 
@@ -185,30 +195,18 @@ def arrange(indices, data, low, high):
 
 
 @jit
-def sort_rows(indptr, indices, data):
-    """Sort the entries of every row by index in place, stably, and return the number of duplicates."""
-    longest, twins = 0, 0
+def arrange_rows(indptr, indices, data, new_indptr, new_indices, new_data):
+    """Write rows with ascending indices, duplicates added up in their order, without zeros. Return where they end."""
+    longest, left = 0, 0
     for r in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[r + 1] - indptr[r])
-    buffers = (
-        np.empty(longest, np.int64),
-        np.empty(longest, np.int64),
-        np.empty(longest),
-        np.empty(DIGIT_VALUES + 1, np.int64),
-    )
+    keys, others, starts = key_memory(longest)
+    new_indptr[0] = 0
     for r in range(indptr.shape[0] - 1):
-        start, n, falls, top = indptr[r], indptr[r + 1] - indptr[r], 0, 0
-        for k in range(start, start + n):
-            falls += k > start and indices[k] < indices[k - 1]
-            top = max(top, indices[k])
-        if falls > 0:
-            if n > 32:
-                sort_by_digits(indices, data, start, n, top, buffers)
-            else:
-                sort_by_insertion(indices[start : start + n], data[start : start + n], n)
-        for k in range(start + 1, start + n):
-            twins += indices[k] == indices[k - 1]
-    return twins
+        row = sorted_keys(indices[indptr[r] : indptr[r + 1]], keys, others, starts)
+        left = merge_entries(row, data[indptr[r] : indptr[r + 1]], new_indices, new_data, left)
+        new_indptr[r + 1] = left
+    return left
 
 
 @jit

@@ -175,10 +175,10 @@ def from_csr(X: Chunk, rows: int, width: int, names: Names | None, n_features: i
     return canonical(chunk, functools.partial(spot, names=names))
 
 
-def canonical(chunk: Chunk, where: Callable[[int, int], str], in_place: bool = False) -> Chunk:
+def canonical(chunk: Chunk, where: Callable[[int, int], str]) -> Chunk:
     """Return the chunk if it is canonical, else a copy with rows sorted, duplicates added up and zeros removed.
 
-    `where(row, index)` names an entry in error messages. With `in_place` the arrays may be overwritten.
+    `where(row, index)` names an entry in error messages.
     """
     indptr, indices, data = chunk
     if data.shape[0] <= AT_ONCE:  # usually
@@ -191,33 +191,24 @@ def canonical(chunk: Chunk, where: Callable[[int, int], str], in_place: bool = F
         refuse_value(where(row_of(indptr, k), int(indices[k])), float(data[k]))
     if not (falls or zeros):
         return chunk
-    if falls:
-        indices, data, twins = sorted_rows(chunk, in_place)
-        if not (twins or zeros):
-            return Chunk(indptr, indices, data)
-    copies = (indices, data) if falls else (np.empty_like(indices), np.empty_like(data))  # sorted rows are copies
-    new = Chunk(np.empty_like(indptr), *copies)
-    new.indptr[0] = left = row = 0
-    for some in pieces(Chunk(indptr, indices, data)):
-        starts = np.empty(some.rows + 1, np.int64)
-        kept = loops().compact(*some, starts, new.indices[left:], new.data[left:])
-        new.indptr[row + 1 : row + 1 + some.rows] = left + starts[1:]
-        left, row = left + kept, row + some.rows
-    new = Chunk(new.indptr, new.indices[:left], new.data[:left])
+    new = arranged_rows(chunk)
     return canonical(new, where) if falls else new  # sums may leave the range
 
 
-def sorted_rows(chunk: Chunk, in_place: bool = False) -> tuple[Indices, Floats, int]:
-    """Return indices and values with every row sorted by index, stably, and the number of duplicates.
+def arranged_rows(chunk: Chunk) -> Chunk:
+    """Return a copy with every row sorted by index, duplicates added up and zeros removed.
 
-    They are copies unless the rows are sorted in place.
-
-    >>> sorted_rows(Chunk(np.array([0, 1, 3]), np.array([5, 2, 1], np.int32), np.array([1.0, 2.0, 3.0])))
-    (array([5, 1, 2], dtype=int32), array([1., 3., 2.]), 0)
+    >>> arranged_rows(Chunk(np.array([0, 1, 4]), np.array([5, 2, 1, 2], np.int32), np.array([1.0, 2.0, 3.0, 4.0])))
+    Chunk(indptr=array([0, 1, 3]), indices=array([5, 1, 2], dtype=int32), data=array([1., 3., 6.]))
     """
-    indices, data = (chunk.indices, chunk.data) if in_place else (chunk.indices.copy(), chunk.data.copy())
-    some = pieces(Chunk(chunk.indptr, indices, data))  # they share the entries
-    return indices, data, sum(loops().sort_rows(*piece) for piece in some)
+    new = Chunk(*map(np.empty_like, chunk))
+    new.indptr[0] = left = row = 0
+    for some in pieces(chunk):
+        starts = np.empty(some.rows + 1, np.int64)
+        kept = loops().arrange_rows(*some, starts, new.indices[left:], new.data[left:])
+        new.indptr[row + 1 : row + 1 + some.rows] = left + starts[1:]
+        left, row = left + kept, row + some.rows
+    return Chunk(new.indptr, new.indices[:left], new.data[:left])
 
 
 def pieces(chunk: Chunk) -> Iterator[Chunk]:

@@ -4,10 +4,10 @@ import numpy as np
 
 from fiol.compiler.accessors import prefetch
 from fiol.compiler.compiled import inlined_strictly, jit, jit_beside
-from fiol.features.murmur import ALL_32, MIXER, finished, stirred
+from fiol.features.murmur import ALL_32, MIXER, finished, mixed, scrambled, stirred
 from fiol.features.product_names import FACTOR_BITS
 
-#: Products that are hashed at a time: their hashes stay in the fastest cache.
+#: Keys that are looked up at a time: their slots stay in the fastest cache.
 AT_A_TIME = 256
 NO_BITS, LAST_BIT, TWO, BYTE_BITS, WORD_BITS, STAR = (np.uint64(n) for n in (0, 1, 2, 8, 32, ord("*")))
 #: Where the second and the third factor of a key begin.
@@ -43,35 +43,44 @@ def bound_products(indptr, codes, belongs, elements, bounds):
 
 
 @inlined_strictly
-def write_product(a, b, c, elements, pair, rank, factors, n):
-    """Write the factors of product n, those of the same element in the order of their ranks; c is -1 for none."""
-    if elements[pair, 0] == elements[pair, 1] and rank[a] > rank[b]:
-        a, b = b, a
-    if c >= 0:
-        if elements[pair, 0] == elements[pair, 2] and rank[a] > rank[c]:
-            a, c = c, a
-        if elements[pair, 1] == elements[pair, 2] and rank[b] > rank[c]:
-            b, c = c, b
-    factors[n, 0], factors[n, 1], factors[n, 2] = a, b, c
-
-
-@inlined_strictly
 def multiply(x, y):
     """Return x y; products of three values are multiplied from the left, wherever this is compiled."""
     return x * y
 
 
+@inlined_strictly
+def list_places(start, stop, codes, ranked, belongs, elements, pair, places, counts):
+    """Write for each element of a pair the places of its features in a row: by rank if the pair repeats an element."""
+    first, second, third = elements[pair, 0], elements[pair, 1], elements[pair, 2]
+    by_rank = (first == second) | (first == third) | (second == third)
+    for j in range(3):
+        counts[j] = 0
+        if elements[pair, j] >= 0:
+            for k in range(start, stop):
+                place = start + np.int64(ranked[k]) - 1 if by_rank else k
+                places[j, counts[j]] = place
+                counts[j] += belongs[elements[pair, j], codes[place]]
+
+
+@inlined_strictly
+def first_third(i, j, elements, pair):
+    """Return where the third factors begin: features of the same element are multiplied once."""
+    if elements[pair, 1] == elements[pair, 2]:
+        return j
+    return i if elements[pair, 0] == elements[pair, 2] else 0
+
+
 @jit
-def multiply_entries(indptr, codes, data, belongs, elements, rank, room, new_indptr, factors, values):
-    """Write the entries of every row, and behind them its products, pair by pair.
+def multiply_entries(indptr, codes, data, ranked, belongs, elements, places, new_indptr, factors, values):
+    """Write the entries of every row, and behind them its products, pair by pair. Return how many there are.
 
     Parameters
     ----------
+    ranked : the places of entries in their row, from 1, row by row, in the order of the names of their features.
     belongs : belongs[element, code] is 1 for the features that an element of a pair stands for.
     elements : the elements of every pair, -1 for a third that is not there.
-    rank : of every feature by its name.
-    room : three lists of places, as long as the longest row.
-    factors, values : what is written: up to three features, -1 for none, and the product of their values.
+    places : three lists, as long as the longest row.
+    factors, values : the result: up to three features, -1 for none, and the product of their values.
     """
     n = 0
     new_indptr[0] = 0
@@ -81,31 +90,25 @@ def multiply_entries(indptr, codes, data, belongs, elements, rank, room, new_ind
             factors[n, 0], factors[n, 1], factors[n, 2], values[n] = codes[k], -1, -1, data[k]
             n += 1
         for pair in range(elements.shape[0]):
-            first, second, third = elements[pair, 0], elements[pair, 1], elements[pair, 2]
-            for j in range(3):
-                counts[j] = 0
-                if elements[pair, j] >= 0:
-                    for k in range(indptr[row], indptr[row + 1]):
-                        room[j, counts[j]] = k
-                        counts[j] += belongs[elements[pair, j], codes[k]]
+            list_places(indptr[row], indptr[row + 1], codes, ranked, belongs, elements, pair, places, counts)
             for i in range(counts[0]):
-                a = room[0, i]
-                for j in range(i if first == second else 0, counts[1]):
-                    b = room[1, j]
+                a = places[0, i]
+                for j in range(i if elements[pair, 0] == elements[pair, 1] else 0, counts[1]):
+                    b = places[1, j]
                     value = multiply(data[a], data[b])
-                    if third < 0:
-                        write_product(codes[a], codes[b], -1, elements, pair, rank, factors, n)
-                        values[n] = value
+                    if elements[pair, 2] < 0:
+                        factors[n, 0], factors[n, 1], factors[n, 2], values[n] = codes[a], codes[b], -1, value
                         n += 1
-                    else:
-                        start = j if second == third else i if first == third else 0
-                        for k in range(start, counts[2]):
-                            c = room[2, k]
-                            write_product(codes[a], codes[b], codes[c], elements, pair, rank, factors, n)
-                            values[n] = multiply(value, data[c])
-                            n += 1
+                    for k in range(first_third(i, j, elements, pair), counts[2]):
+                        c = places[2, k]
+                        factors[n, 0], factors[n, 1], factors[n, 2] = codes[a], codes[b], codes[c]
+                        values[n] = multiply(value, data[c])
+                        n += 1
         new_indptr[row + 1] = n
     return n
+
+
+# --- hashes -----------------------------------------------------------------------------------
 
 
 @inlined_strictly
@@ -119,51 +122,23 @@ def hash_bytes(h, tail, rest, word, count):
 
 
 @inlined_strictly
-def gather_names(factors, first, count, column, starts, sizes, begins, left):
-    """Write where the words of names begin, and their sizes; 0 for none. Return the largest size."""
-    most = 0
-    for j in range(count):
-        name = factors[first + j, column]
-        begins[j], left[j] = (starts[name], sizes[name]) if name >= 0 else (0, 0)
-        most = max(most, left[j])
-    return most
+def hash_name(h, tail, rest, name, words, starts, sizes):
+    """Return the hash after the bytes of a name: h, the bytes that are no whole word yet, and their number."""
+    for k in range((sizes[name] + 3) // 4):
+        h, tail, rest = hash_bytes(h, tail, rest, words[starts[name] + k], min(sizes[name] - 4 * k, 4))
+    return h, tail, rest
 
 
 @inlined_strictly
-def gather_words(words, begins, left, k, count, found):
-    """Write word k of names, 0 where a name has less: apart from the loop that hashes, which vectorizes."""
-    for j in range(count):
-        found[j] = words[begins[j] + k] if left[j] > 4 * k else NO_BITS
+def reduce_hash(h, modulus, mask):
+    """Return h modulo `modulus`; the mask is modulus - 1 for a power of two, since divisions take long, and else 0."""
+    return h & mask if mask > NO_BITS else h % modulus
 
 
 @inlined_strictly
-def hash_words(h, tail, rest, found, left, k, count):
-    """Continue hashes by word k of names, as `hash_bytes` does."""
-    for j in range(count):
-        size = min(max(left[j] - 4 * k, 0), 4)
-        h[j], tail[j], rest[j] = hash_bytes(h[j], tail[j], rest[j], found[j], size)
-
-
-@inlined_strictly
-def hash_stars(factors, first, count, h, tail, rest, size):
-    """Continue the hashes of products with a third factor by a star."""
-    for j in range(count):
-        if factors[first + j, 2] >= 0:
-            h[j], tail[j], rest[j] = hash_bytes(h[j], tail[j], rest[j], STAR, 1)
-            size[j] += 1
-
-
-@inlined_strictly
-def hash_column(factors, first, count, column, names, state, size):
-    """Continue the hashes of some products by the names of one of their factors."""
-    words, starts, sizes = names
-    h, tail, rest, begins, left, found = state
-    most = gather_names(factors, first, count, column, starts, sizes, begins, left)
-    for k in range((most + 3) // 4):
-        gather_words(words, begins, left, k, count, found)
-        hash_words(h, tail, rest, found, left, k, count)
-    for j in range(count):
-        size[j] += left[j]
+def mask_of(modulus):
+    """Return the mask that `reduce_hash` takes."""
+    return modulus - LAST_BIT if modulus & (modulus - LAST_BIT) == NO_BITS else NO_BITS
 
 
 @jit_beside
@@ -173,54 +148,133 @@ def hash_names_and_stars(words, starts, sizes, whole, hashes, tails, rests):
     The bytes of name i are sizes[i] of words[starts[i]:], four in each, the last filled up by zeros.
     """
     for i in range(starts.shape[0]):
-        h, tail, rest = NO_BITS, NO_BITS, 0
-        for k in range((sizes[i] + 3) // 4):
-            h, tail, rest = hash_bytes(h, tail, rest, words[starts[i] + k], min(sizes[i] - 4 * k, 4))
+        h, tail, rest = hash_name(NO_BITS, NO_BITS, 0, i, words, starts, sizes)
         whole[i] = finished(h, tail, np.uint64(sizes[i]))
         hashes[i], tails[i], rests[i] = hash_bytes(h, tail, rest, STAR, 1)
-
-
-@inlined_strictly
-def start_hashes(factors, first, count, sizes, hashes, tails, rests, h, tail, rest, size):
-    """Write the hashes of the first factors of some products and a star."""
-    for j in range(count):
-        a = factors[first + j, 0]
-        h[j], tail[j], rest[j], size[j] = hashes[a], tails[a], rests[a], sizes[a] + 1
-
-
-@inlined_strictly
-def finish_hashes(h, tail, size, count):
-    """Finish hashes of products: h is the hash."""
-    for j in range(count):
-        h[j] = finished(h[j], tail[j], np.uint64(size[j]))
 
 
 @jit_beside
 def hash_factors(factors, words, starts, sizes, whole, hashes, tails, rests, modulus, indices):
     """indices[n] = murmur3 of the names of n's factors, joined by *, modulo `modulus`.
 
-    The other arrays are those of `hash_names_and_stars`. Products are hashed some at a time, in loops that vectorize.
+    The other arrays are those of `hash_names_and_stars`.
     """
     modulus = np.uint64(modulus)
-    mask = modulus - LAST_BIT if modulus & (modulus - LAST_BIT) == NO_BITS else NO_BITS  # divisions take long
-    h, tail, found = np.empty(AT_A_TIME, np.uint64), np.empty(AT_A_TIME, np.uint64), np.empty(AT_A_TIME, np.uint64)
-    rest, begins, left = np.empty(AT_A_TIME, np.int64), np.empty(AT_A_TIME, np.int64), np.empty(AT_A_TIME, np.int64)
-    size = np.empty(AT_A_TIME, np.int64)
-    names, state = (words, starts, sizes), (h, tail, rest, begins, left, found)
-    for first in range(0, indices.shape[0], AT_A_TIME):
-        count = min(AT_A_TIME, indices.shape[0] - first)
-        start_hashes(factors, first, count, sizes, hashes, tails, rests, h, tail, rest, size)
-        hash_column(factors, first, count, 1, names, state, size)
-        thirds = 0
+    mask = mask_of(modulus)
+    for n in range(indices.shape[0]):
+        a, b, c = factors[n, 0], factors[n, 1], factors[n, 2]
+        found = whole[a]
+        if b >= 0:
+            h, tail, rest = hash_name(hashes[a], tails[a], rests[a], b, words, starts, sizes)
+            size = sizes[a] + 1 + sizes[b]
+            if c >= 0:
+                h, tail, rest = hash_bytes(h, tail, rest, STAR, 1)
+                h, tail, rest = hash_name(h, tail, rest, c, words, starts, sizes)
+                size += 1 + sizes[c]
+            found = finished(h, tail, np.uint64(size))
+        indices[n] = reduce_hash(found, modulus, mask)
+
+
+@inlined_strictly
+def gather_last_factors(places, count, codes, data, words, starts, sizes, last):
+    """Write the words, sizes and values of the features at some places side by side. Return the largest size."""
+    last_words, last_sizes, last_values, _ = last
+    most = 0
+    for j in range(count):
+        last_sizes[j], last_values[j] = sizes[codes[places[j]]], data[places[j]]
+        most = max(most, last_sizes[j])
+    for k in range((most + 3) // 4 + 1):
         for j in range(count):
-            thirds += factors[first + j, 2] >= 0
-        if thirds > 0:
-            hash_stars(factors, first, count, h, tail, rest, size)
-            hash_column(factors, first, count, 2, names, state, size)
-        finish_hashes(h, tail, size, count)
-        for j in range(count):
-            found_hash = h[j] if factors[first + j, 1] >= 0 else whole[factors[first + j, 0]]
-            indices[first + j] = found_hash & mask if mask > NO_BITS else found_hash % modulus
+            there = last_sizes[j] > 4 * k
+            last_words[k, j] = words[starts[codes[places[j]]] + k] if there else NO_BITS
+    return most
+
+
+@inlined_strictly
+def enter_word(h, word, whole):
+    """Return the hash h after a word, which may be less than four bytes."""
+    h = h ^ scrambled(word)
+    return mixed(h) if whole else h
+
+
+@inlined_strictly
+def hash_last_factors(h, tail, rest, size, most, first, last_words, last_sizes, found, modulus, mask, indices):
+    """Write the hashes of products that have all but their last factors in common.
+
+    Each loop treats all last factors alike, so that it vectorizes: word k of their names, moved by the `rest` bytes
+    before them, enters the hash if there is one (0 changes nothing), and is mixed if it is a whole one. Indices begin
+    at 0 for the same reason: of others the compiler does not know that they are not negative.
+    """
+    up = BYTE_BITS * np.uint64(rest)
+    down = WORD_BITS - up
+    before = last_words[0][first:]
+    for j in range(indices.shape[0]):
+        word = ((np.uint64(before[j]) << up) | tail) & ALL_32
+        found[j] = enter_word(h, word, rest + last_sizes[j] >= 4)
+    for k in range(1, (rest + most + 3) // 4):
+        here = last_words[k][first:]
+        for j in range(indices.shape[0]):
+            word = ((np.uint64(here[j]) << up) | (np.uint64(before[j]) >> down)) & ALL_32
+            found[j] = enter_word(np.uint64(found[j]), word, rest + last_sizes[j] >= 4 * (k + 1))
+        before = here
+    for j in range(indices.shape[0]):
+        whole = finished(np.uint64(found[j]), NO_BITS, np.uint64(size + last_sizes[j]))
+        indices[j] = reduce_hash(whole, modulus, mask)
+
+
+@inlined_strictly
+def add_products(h, tail, rest, size, value, first, count, most, last, modulus, mask, indices, values, n):
+    """Write the products that have all but their last factors, from `first` on, in common. Return where they end."""
+    last_words, last_sizes, last_values, found = last
+    end = n + count - first
+    hash_last_factors(
+        h, tail, rest, size, most, first, last_words, last_sizes[first:], found, modulus, mask, indices[n:end]
+    )
+    others, products = last_values[first:], values[n:end]
+    for j in range(end - n):
+        products[j] = multiply(value, others[j])
+    return end
+
+
+@jit_beside
+def hash_entries(
+    indptr, codes, data, ranked, belongs, elements, places,
+    words, starts, sizes, whole, hashes, tails, rests, modulus, last,
+    new_indptr, indices, values,
+):  # fmt: skip
+    """Write the entries of every row and its products, as `multiply_entries` does, by hashes of names.
+
+    `last` are arrays for the words, sizes, values and hashes of last factors, as long as the longest row.
+    """
+    n, modulus = 0, np.uint64(modulus)
+    mask = mask_of(modulus)
+    new_indptr[0] = 0
+    counts = np.zeros(3, np.int64)
+    for row in range(indptr.shape[0] - 1):
+        for k in range(indptr[row], indptr[row + 1]):
+            indices[n], values[n] = reduce_hash(whole[codes[k]], modulus, mask), data[k]
+            n += 1
+        for pair in range(elements.shape[0]):
+            list_places(indptr[row], indptr[row + 1], codes, ranked, belongs, elements, pair, places, counts)
+            third = 2 if elements[pair, 2] >= 0 else 1
+            most = gather_last_factors(places[third], counts[third], codes, data, words, starts, sizes, last)
+            for i in range(counts[0]):
+                a = codes[places[0, i]]
+                h, tail, rest, size, value = hashes[a], tails[a], rests[a], sizes[a] + 1, data[places[0, i]]
+                start = i if elements[pair, 0] == elements[pair, 1] else 0
+                if third == 1:
+                    state = h, tail, rest, size, value, start, counts[1]
+                    n = add_products(*state, most, last, modulus, mask, indices, values, n)
+                    continue
+                for j in range(start, counts[1]):
+                    b = codes[places[1, j]]
+                    h2, tail2, rest2 = hash_name(h, tail, rest, b, words, starts, sizes)
+                    h2, tail2, rest2 = hash_bytes(h2, tail2, rest2, STAR, 1)
+                    size2, value2 = size + sizes[b] + 1, multiply(value, data[places[1, j]])
+                    state = h2, tail2, rest2, size2, value2, first_third(i, j, elements, pair), counts[2]
+                    n = add_products(*state, most, last, modulus, mask, indices, values, n)
+        new_indptr[row + 1] = n
+    return n
 
 
 @jit

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.chunk import LARGEST, SMALLEST, Chunk, canonical, loops, spot
+from fiol.features.chunk import LARGEST, SMALLEST, Chunk, arranged_rows, canonical, loops, row_of, spot
 from fiol.features.column_values import BadValueError
 from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
@@ -28,8 +28,7 @@ def add_interactions(rows: NamedRows, groups: Sequence[str], pairs: Iterable[Seq
     pairs : tuples of two or three groups. "when" is the group "when" and all that begin with "when.".
 
     The name of a product joins the names of its factors by `*`, in the order of the pair. If a pair names a group
-    twice, every two of its features are multiplied once, each also with itself, and their names are in alphabetical
-    order.
+    twice, every two of its features are multiplied once, each also with itself, in the alphabetical order of names.
 
     >>> from fiol import Chunk
     >>> entries = np.array([0, 1, 2], np.int32), np.array([2.0, 1.0, 1.0])
@@ -68,12 +67,18 @@ class Products:
         self.elements = np.full((len(pairs), 3), -1, np.int64)
         for k, pair in enumerate(pairs):
             self.elements[k, : len(pair)] = [elements.index(element) for element in pair]
-        self.rank = np.zeros(len(self.names), np.int64)
-        if any(len(set(pair)) < len(pair) for pair in pairs):
-            self.rank[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
+        self.ranked = self.places_by_name() if any(len(set(pair)) < len(pair) for pair in pairs) else None
         self.has_stars = any(TIMES in name for name in self.names)
         self.bounds = np.empty(self.chunk.rows, np.int64)
         product_loops().bound_products(self.chunk.indptr, self.chunk.indices, self.belongs, self.elements, self.bounds)
+
+    def places_by_name(self) -> Chunk:
+        """Return the ranks of the features of every row, by name, in ascending order, and their places, from 1."""
+        rank = np.empty(len(self.names), np.int32)
+        rank[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names), dtype=np.int32)
+        indptr = self.chunk.indptr
+        places = np.arange(1.0, indptr[-1] + 1) - np.repeat(indptr[:-1], np.diff(indptr))
+        return arranged_rows(Chunk(indptr, rank[self.chunk.indices], places))
 
     def parts(self, most: int) -> Iterator[Any]:
         """Yield the numbers of rows that have at most `most` entries and products together, or of a single row.
@@ -108,31 +113,41 @@ class Products:
 
     def hashed(self, order: Any, hashing: Hashing) -> Chunk:
         """Return some rows with their products, by the hashes of names; BadValueError for a product out of range."""
-        indptr, factors, data = self.multiplied(order)
-        indices = self.hashes.of_products(factors, hashing.size)
-        return canonical(Chunk(indptr, indices, data), spot, in_place=True)
+        chunk, ranked, most, longest = self.taken(order)
+        indptr, indices, data = np.empty(chunk.rows + 1, np.int64), np.empty(most, np.int32), np.empty(most)
+        words = np.empty((int(self.hashes.words[2].max(initial=0)) // 4 + 2, longest), np.uint32)
+        last = words, np.empty(longest, np.int64), np.empty(longest), np.empty(longest, np.uint32)
+        places, hashes = np.empty((3, longest + 1), np.int64), (*self.hashes.words, *self.hashes.hashes)
+        with np.errstate(over="ignore"):  # the interpreter warns where integers wrap around
+            n = product_loops().hash_entries(
+                *chunk, ranked, self.belongs, self.elements, places, *hashes, hashing.size, last, indptr, indices, data
+            )
+        if any(loops().survey(data[:n], SMALLEST, LARGEST)):
+            self.multiplied(order)  # which names the product
+        return canonical(Chunk(indptr, indices[:n], data[:n]), spot)
 
     @functools.cached_property
     def hashes(self) -> FactorHashes:
         """The hashes of all names."""
         return FactorHashes(self.names)
 
+    def taken(self, order: Any) -> tuple[Chunk, Any, int, int]:
+        """Return some rows, their places by name, the most entries and products of all, and the most entries of one."""
+        chunk = self.chunk.take(order)
+        ranked = np.empty(0) if self.ranked is None else self.ranked.take(order).data
+        return chunk, ranked, int(self.bounds[order].sum()), int(np.diff(chunk.indptr).max(initial=0))
+
     def multiplied(self, order: Any) -> tuple[Any, Any, Any]:
         """Return where rows start, and the factors and values of entries; BadValueError for a value out of range."""
-        chunk, most = self.chunk.take(order), int(self.bounds[order].sum())
-        longest = int(np.diff(chunk.indptr).max(initial=0))
-        room = np.empty((3, longest + 1), np.int64)
+        chunk, ranked, most, longest = self.taken(order)
+        places = np.empty((3, longest + 1), np.int64)
         indptr, factors, data = np.empty(chunk.rows + 1, np.int64), np.empty((most, 3), np.int32), np.empty(most)
-        n = product_loops().multiply_entries(
-            *chunk, self.belongs, self.elements, self.rank, room, indptr, factors, data
-        )
+        n = product_loops().multiply_entries(*chunk, ranked, self.belongs, self.elements, places, indptr, factors, data)
         factors, data = factors[:n], data[:n]
-        zeros, wrong = loops().survey(data, SMALLEST, LARGEST)
-        if zeros or wrong:
+        if any(loops().survey(data, SMALLEST, LARGEST)):
             k = int(np.argmin((np.abs(data) >= SMALLEST) & (np.abs(data) <= LARGEST)))
             reason = f"must be between {SMALLEST:g} and {LARGEST:g} in size, got {data[k]:g}"
-            row = int(np.searchsorted(indptr, k, side="right")) - 1
-            raise BadValueError(row, texts_of_factors(self.names, factors[k : k + 1])[0], reason)
+            raise BadValueError(row_of(indptr, k), texts_of_factors(self.names, factors[k : k + 1])[0], reason)
         return indptr, factors, data
 
 

@@ -23,7 +23,12 @@ def scrambled(k):
 @inlined_strictly
 def stirred(h, k):
     """Return the hash h after four more bytes."""
-    h = h ^ scrambled(k)
+    return mixed(h ^ scrambled(k))
+
+
+@inlined_strictly
+def mixed(h):
+    """Return the hash h after the last step for four bytes that have entered it."""
     h = ((h << BY_13) | (h >> BY_19)) & ALL_32
     return (BY_5 * h + MURMUR_3) & ALL_32
 

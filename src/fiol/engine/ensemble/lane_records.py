@@ -20,8 +20,9 @@ from fiol.components.component import borrowed
 from fiol.components.simd import choose, decay, lanes, load_lanes, store, total
 from fiol.components.step_sizes.rule import StepRule, base_metric, metric
 
-#: Records of more bytes than this are prefetched a row ahead.
-CACHE = 2**20
+#: Records of more bytes than this are prefetched: the first of a row while the row before is learned, others this many
+#: entries ahead, since the records of a long row are themselves more than the cache holds.
+CACHE, ENTRIES_AHEAD = 2**20, 64
 
 
 @inlined_strictly
@@ -77,13 +78,19 @@ def current_weights(rules, vectors, like, records, i, t):
 
 
 @inlined_strictly
+def prefetch_record(indices, j, records, vectors, width):
+    """Prefetch the record of the feature of entry j."""
+    i = np.uint64(np.uint32(indices[j])) * np.uint64(len(vectors) * width)
+    for k in range(len(vectors)):
+        prefetch(records, i + np.uint64(k * width))
+
+
+@inlined_strictly
 def prefetch_row(indices, first, last, records, vectors, width):
-    """Prefetch the records of a row's features, if all records are too many for the cache."""
+    """Prefetch the records of the first features of a row, if all records are too many for the cache."""
     if records.nbytes > CACHE:
-        for j in range(first, last):
-            i = np.uint64(np.uint32(indices[j])) * np.uint64(len(vectors) * width)
-            for k in range(len(vectors)):
-                prefetch(records, i + np.uint64(k * width))
+        for j in range(first, min(last, first + ENTRIES_AHEAD)):
+            prefetch_record(indices, j, records, vectors, width)
 
 
 @inlined_strictly

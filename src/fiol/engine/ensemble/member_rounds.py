@@ -38,7 +38,15 @@ from fiol.components.step_sizes.rule import (
     step_length,
 )
 from fiol.engine.ensemble.exact_root import root_in_lanes
-from fiol.engine.ensemble.lane_records import by_unit, current_weights, prefetch_row, rule_in_lanes
+from fiol.engine.ensemble.lane_records import (
+    CACHE,
+    ENTRIES_AHEAD,
+    by_unit,
+    current_weights,
+    prefetch_record,
+    prefetch_row,
+    rule_in_lanes,
+)
 from fiol.engine.ensemble.lane_steps import (
     move_under_ridge,
     move_weights,
@@ -104,8 +112,11 @@ def read_members(like, feature, x, memory):
     stride = np.uint64(len(vectors) * len(like))
     own, z = load_lanes(memory.intercept, 0, like) * memory.has_intercept, like
     length, raw, wide = 0.0, 0.0, False
+    last_ahead = x.shape[0] - ENTRIES_AHEAD if records.nbytes > CACHE else 0
     for j in range(x.shape[0]):
         i, value = np.uint64(np.uint32(feature[j])) * stride, x[j]
+        if j < last_ahead:
+            prefetch_record(feature, j + ENTRIES_AHEAD, records, vectors, len(like))
         w = current_weights(memory.rules, vectors, like, records, i, t)
         size, peak = abs(value), 1.0 * records[i + last]
         if size > peak:
