@@ -1,6 +1,6 @@
 """`python -m fiol.cli`: the command line."""
 
-from fiol.cli import main
+from fiol.cli.process import run_command
 
 if __name__ == "__main__":
-    main(prog_name="python -m fiol.cli")
+    run_command("python -m fiol.cli")

@@ -21,6 +21,7 @@ from numba.core.errors import NumbaError
 from numba.core.registry import CPUDispatcher
 
 from fiol.compiler.fingerprint import digest
+from fiol.compiler.lean_start import loading_kernel
 
 try:
     import fcntl
@@ -47,7 +48,7 @@ class Kernel(CPUDispatcher):
         with global_compiler_lock:  # one thread at a time, from the lock's beginning to its end
             with contextlib.suppress(KeyError):
                 return self.overloads[tuple(sig)].entry_point
-            with locked(self), reported(self), older_objects_frozen():
+            with locked(self), reported(self), older_objects_frozen(), loading_kernel():
                 try:
                     return super().compile(sig)
                 except (NumbaError, Warning):

@@ -178,6 +178,8 @@ class UpdateEngine(Engine):
                 self.intercept.total[0] += of_average * self.ticks[0]
 
     def settle(self) -> None:
+        if not (self.plan.lazy_update.replays or self.plan.lazy_update.records):
+            return  # all weights are up to date
         from fiol.engine.round.reading import settle_all
 
         ticks, fresh = self.ticks.copy(), State(*map(realigned, self.fresh))
