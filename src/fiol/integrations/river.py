@@ -43,11 +43,6 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
         "log_loss", "hinge", "squared_hinge", "exponential", a loss for numbers ("squared_error", ...) with targets -1
         and +1, or a `fiol.Loss`: one against the rest. "softmax", "crammer_singer" or a `fiol.JointLoss`: all at once.
     {parameters}
-    bits
-        Fold all features into 2**bits by hashing. By default every feature has a weight of its own.
-
-    Values are numbers; text is part of the name: {"color": "red"} is {"color=red": 1}. `learn_many` gives the same
-    bits as `learn_one` for the same rows one by one. Features need no scaling, and no parameter has to be tuned.
 
     Examples
     --------
@@ -303,11 +298,6 @@ class FIOLRegressor(LinearModel, base.MiniBatchRegressor):
         "squared_error", "absolute_error", "huber", "quantile", "epsilon_insensitive", "squared_epsilon_insensitive",
         "poisson" (for counts: predicts exp(score)), or a `fiol.Loss`, such as `fiol.Quantile(0.9)`.
     {parameters}
-    bits
-        Fold all features into 2**bits by hashing. By default every feature has a weight of its own.
-
-    Values are numbers; text is part of the name: {"color": "red"} is {"color=red": 1}. `learn_many` gives the same
-    bits as `learn_one` for the same rows one by one. Features need no scaling, and no parameter has to be tuned.
 
     Examples
     --------

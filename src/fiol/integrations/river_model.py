@@ -40,6 +40,7 @@ from fiol.integrations.parameters import (
     GEOMETRIES,
     SOLVERS,
     STEP_SIZES,
+    UPDATE_DOCS,
     UPDATE_PARAMETERS,
     UpdateParameters,
     make_update,
@@ -68,6 +69,15 @@ MANY_ROWS_NAMES = {"sample_weight": "w"}
 InnerModel = Union[Learner, OneVsRest]
 
 
+#: The end of the parameters in docstrings of both models, and what holds for both.
+RIVER_DOCS = """
+    bits : fold all features into 2**bits by hashing. By default every feature has a weight of its own.
+
+    Values are numbers; text is part of the name: {"color": "red"} is {"color=red": 1}. `learn_many` gives the same
+    bits as `learn_one` for the same rows one by one. Features need no scaling, and no parameter has to be tuned.
+"""
+
+
 @dataclass(eq=False, repr=False)
 class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
     """The parts that both models share: parameters to an update, dicts and frames to rows."""
@@ -77,6 +87,8 @@ class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
     _loss_kinds: ClassVar[tuple[type, ...]] = (Loss,)
 
     bits: int | None = field(default=None, kw_only=True)
+
+    _parameter_docs: ClassVar[str] = UPDATE_DOCS + RIVER_DOCS.lstrip("\n")
 
     def __post_init__(self) -> None:
         self._space = FeatureSpace(bits=self.bits, any_names=True)
