@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from fiol.models.one_vs_rest import OneVsRest
+from fiol.persistence.atomic_file import atomic_file
 from fiol.server.journal import Journal
 from fiol.server.messages import LabelRules, LearnRecord
 from fiol.server.replay import REPLAY_ROWS, decode_learn_record, learn_records
@@ -76,9 +76,8 @@ def export_parquet(journal: Journal, model: str, path: str, since: float = 0.0, 
             columns[name] = arrow.array(values)
         except (arrow.ArrowInvalid, arrow.ArrowTypeError, OverflowError):
             columns[name] = arrow.array([None if value is None else str(value) for value in values])
-    temporary = f"{path}.part"
-    parquet.write_table(arrow.table(columns), temporary)
-    os.replace(temporary, path)
+    with atomic_file(path) as file:
+        parquet.write_table(arrow.table(columns), file)
     return len(rows)
 
 
