@@ -9,7 +9,7 @@ is learned from. 13 sizes of steps, from 0.001 to 1000, each in its owner's unit
 - scikit-learn: SGD with a constant step, over the mean squared length of a row, as in benchmarks/tuning.py; as it is or
   behind whichever scaler is best for it, also one that has seen all rows before the first;
 - Vowpal Wabbit: `-l`;
-- River: the size of SGD or of AdaGrad, whichever is better, behind its StandardScaler for tables;
+- River: the size of SGD or of AdaGrad, whichever is better, with its StandardScaler for tables;
 - ours, single: `ScaleFree(AdaGrad(size))`, with explicit and with exact steps;
 - ours, by default: `Stacked`, which has no step size.
 

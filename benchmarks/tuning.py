@@ -22,7 +22,7 @@ The others, each with what suits it best:
   both are tried. Sizes are in units of one over the mean squared length of a row, so that they fit any scale. As the
   rows are, and scaled: the best of StandardScaler and MaxAbsScaler fitted to all rows beforehand, which no stream
   allows, and for tables a StandardScaler of the rows so far. StandardScaler leaves the means of sparse rows alone.
-- River: its default, steps of 0.01, and the best of several optimisers; behind its StandardScaler for tables. Sparse
+- River: its default, steps of 0.01, and the best of several optimizers; with its StandardScaler for tables. Sparse
   rows it gets as they are: the scaler, which sees the entries that are there, would make all indicators 0.
 
 Ours: `fiol` is the single learner one gets without giving anything, `ensemble` is `Stacked`; the others are single
@@ -419,7 +419,7 @@ def river_rows(task: Task) -> Iterator[dict[int, float]]:
 
 
 def river(task: Task) -> Columns:
-    """Its default, and the best of all optimisers, where there are not too many rows for it."""
+    """Its default, and the best of all optimizers, where there are not too many rows for it."""
     if task.rows.size > RIVER_ROWS or len(task.rows.data) * task.classes > RIVER_ENTRIES:
         return {}
     runs = [

@@ -107,7 +107,7 @@ def vowpal_wabbit(task: Task) -> Iterator[Entrant]:
 
 
 def river_scores(task: Task, rate: float) -> Any:
-    """Return scores of River's linear models behind its StandardScaler, each before learning from its row."""
+    """Return scores of River's linear models with its StandardScaler, each before learning from its row."""
     from river import linear_model, optim, preprocessing
 
     if task.kind is BINARY:

@@ -138,7 +138,7 @@ def robustness(rows: Rows, sizes: int) -> dict[str, Any]:
 
 
 def sparsity(rows: Rows) -> dict[str, Any]:
-    """Return non-zeros and log loss on held-back rows over penalties, ours and scikit-learn's."""
+    """Return non-zeros and log loss on held-out rows over penalties, ours and scikit-learn's."""
     from sklearn.linear_model import SGDClassifier
 
     held = np.arange(rows.size) % 5 == 4

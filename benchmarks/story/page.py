@@ -122,7 +122,7 @@ def denser(found: list[dict[str, Any]]) -> list[str]:
         if worse:
             lines.append(
                 f"- **L1 on {each['name']}**: at {worse} of {len(each['fiol'])} strengths scikit-learn, with the best "
-                "of three learning rates, has less loss on held-back rows."
+                "of three learning rates, has less loss on held-out rows."
             )
     return lines
 

@@ -13,6 +13,7 @@ from material import name
 import fiol
 from fiol.checks import CheckError, check_geometry
 from fiol.components.geometries import Pairs, Quadratic, Reparametrization, WholeRows, relative_entropy
+from fiol.components.geometries.reparametrization import repeat_entries
 from fiol.components.row import Row
 
 MATRIX = [[2.0, 1.0, 0.0, 0.0], [1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 3.0]]
@@ -233,3 +234,9 @@ def test_entropy_with_ridge_is_precise(theta):
         w = fiol.Entropy().resolve(theta, ridge, 0)
         miss = mp.log(w) + mp.mpf(ridge) * mp.mpf(w) - mp.mpf(theta)
         assert abs(miss) <= 4 * 2.0**-53 * (abs(theta) + ridge * w + abs(math.log(w)) + 1.0), ridge
+
+
+def test_repeated_entries_include_those_of_inner_components():
+    repeated = repeat_entries(fiol.Box(fiol.L1([0.1, 0.2]), 0.0, 1.0), 2)
+    np.testing.assert_array_equal(repeated.regularizer.lam, [0.1, 0.1, 0.2, 0.2])
+    assert (repeated.lo, repeated.hi) == (0.0, 1.0)

@@ -61,3 +61,8 @@ def test_decay_is_precise(rate, n):
 def test_mild_decay_is_precise(rate, n):
     assume(simd.is_mild(rate, 1.0, n))
     assert simd.mild_decay(rate, 1.0, n) == pytest.approx(exact_decay(rate, n), rel=1e-15, abs=1e-300)
+
+
+def test_lane_exponential_matches_numpy():
+    x = np.concatenate([np.linspace(-700.0, 700.0, 2001), [-1e-9, 0.0, 1e-300, -800.0]])
+    np.testing.assert_allclose(simd.exponential(x), np.exp(np.maximum(x, -700.0)), rtol=5e-16)
