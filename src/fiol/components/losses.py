@@ -34,7 +34,7 @@ from fiol.components.logistic_roots import (
     rough_log,
     rough_omega,
 )
-from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_log, sigmoid, softplus, wright_omega
+from fiol.components.scalars import EPS, HUGE, between, clamp, safe_exp, safe_log, sigmoid, sign, softplus, wright_omega
 from fiol.components.simd import (
     LOG2E,
     LOWEST,
@@ -503,8 +503,7 @@ class EpsilonInsensitive(Straight):
         return y - self.epsilon, y + self.epsilon
 
     def conjugate_grad(self, beta: float, y: float) -> float:
-        edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
-        return barrier(beta, -1.0, 1.0) + edge - y
+        return barrier(beta, -1.0, 1.0) + self.epsilon * sign(beta) - y
 
 
 class SquaredEpsilonInsensitive(Loss):
@@ -545,8 +544,7 @@ class SquaredEpsilonInsensitive(Loss):
         return beyond(y - q, self.epsilon) * mean_decay(p)
 
     def conjugate_grad(self, beta: float, y: float) -> float:
-        edge = self.epsilon * ((beta > 0.0) * 1.0 - (beta < 0.0) * 1.0)
-        return beta + edge - y
+        return beta + self.epsilon * sign(beta) - y
 
 
 class Huber(Loss):

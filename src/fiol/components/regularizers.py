@@ -18,7 +18,7 @@ import numpy as np
 
 from fiol.components.component import Component, PerFeature, check_complete, require, value_at
 from fiol.components.row import Floats, Indices, nth
-from fiol.components.scalars import HUGE, clamp, power_sums, soft_threshold
+from fiol.components.scalars import HUGE, clamp, power_sums, sign, soft_threshold
 from fiol.components.simd import decay, is_mild, larger, mild_decay, smaller
 
 
@@ -185,14 +185,13 @@ class Elastic(Regularizer):
         return self.l1(i) * abs(w) + 0.5 * self.l2(i) * w * w
 
     def slope(self, w: float, side: int, i: int) -> float:
-        sign = 1.0 * (w > 0.0) - 1.0 * (w < 0.0) if w != 0.0 else 1.0 * side
-        return self.l1(i) * sign + self.l2(i) * w
+        return self.l1(i) * (sign(w) if w != 0.0 else 1.0 * side) + self.l2(i) * w
 
     def slope_for(self, w: float, step: float, i: int) -> float:
         l2 = self.l2(i)  # as in `shrink`
         if l2 == 0.0 or step * l2 <= 1.0:
             return self.slope(w, 0, i)
-        return self.l1(i) * (1.0 * (w > 0.0) - 1.0 * (w < 0.0)) + w / step
+        return self.l1(i) * sign(w) + w / step
 
     def shrink(self, step: float, i: int) -> float:
         l2 = self.l2(i)  # a literal 0 here vanishes from the compiled loops

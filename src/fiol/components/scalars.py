@@ -53,6 +53,11 @@ def clamp(x: float, low: float, high: float) -> float:
     return smaller(larger(x, low), high)  # type: ignore[no-any-return]
 
 
+def sign(x: float) -> float:
+    """Return 1 for positive numbers, -1 for negative ones, and 0 for 0."""
+    return 1.0 * (x > 0.0) - 1.0 * (x < 0.0)
+
+
 def soft_threshold(u: float, tau: float) -> float:
     """Return u moved towards 0 by tau, and 0 if it is nearer: the prox of tau |w|.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+from collections.abc import Callable
 from typing import Any
 
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -30,38 +31,28 @@ class ClassConstants(FunctionPass):
         return insert_constants(state.func_ir, state.args)
 
 
-@register_pass(mutates_CFG=False, analysis_only=False)
-class ChooseKernelLibrary(FunctionPass):
-    """Compile into a `KernelLibrary`."""
+def library_pass(name: str, library_of: Callable[[Any], Any]) -> Any:
+    """Return a pass after which numba's lowering writes into a library of the class that `library_of` returns."""
 
-    _name = "fiol_kernel_library"
+    @register_pass(mutates_CFG=False, analysis_only=False)
+    class ChooseLibrary(FunctionPass):
+        _name = name
 
-    def __init__(self) -> None:
-        super().__init__()
+        def __init__(self) -> None:
+            super().__init__()
 
-    def run_pass(self, state: Any) -> bool:
-        return choose_library(state, KernelLibrary)
+        def run_pass(self, state: Any) -> bool:
+            state.library = library_of(state)(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+            return False
 
-
-@register_pass(mutates_CFG=False, analysis_only=False)
-class ChooseInlinedLibrary(FunctionPass):
-    """Compile into an `InlinedLibrary`, or a `LoopLibrary`."""
-
-    _name = "fiol_inlined_library"
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def run_pass(self, state: Any) -> bool:
-        loops = FOR_ITER in state.func_id.func.__code__.co_code[::2]
-        return choose_library(state, LoopLibrary if loops and state.flags.fastmath else InlinedLibrary)
+    return ChooseLibrary
 
 
-def choose_library(state: Any, library: Any) -> bool:
-    """Let numba's lowering write into a library of this class."""
-    state.library = library(state.targetctx.codegen(), state.func_id.func_qualname)
-    state.library.enable_object_caching()
-    return False
+def inlined_library(state: Any) -> Any:
+    """Return the library of a function that is compiled into kernels."""
+    loops = FOR_ITER in state.func_id.func.__code__.co_code[::2]
+    return LoopLibrary if loops and state.flags.fastmath else InlinedLibrary
 
 
 #: Passes of numba for what kernels do not contain: `with`, closures, generators, whole-array expressions, functions to
@@ -110,9 +101,9 @@ def pipeline(chooser: Any, tested: bool) -> type[CompilerBase]:
     return Compiler
 
 
-KERNEL_PIPELINE, INLINED_PIPELINE = (
-    pipeline(chooser, tested=True) for chooser in (ChooseKernelLibrary, ChooseInlinedLibrary)
+CHOOSERS = (
+    library_pass("fiol_kernel_library", lambda state: KernelLibrary),
+    library_pass("fiol_inlined_library", inlined_library),
 )
-KERNEL_UNTESTED, INLINED_UNTESTED = (
-    pipeline(chooser, tested=False) for chooser in (ChooseKernelLibrary, ChooseInlinedLibrary)
-)
+KERNEL_PIPELINE, INLINED_PIPELINE = (pipeline(chooser, tested=True) for chooser in CHOOSERS)
+KERNEL_UNTESTED, INLINED_UNTESTED = (pipeline(chooser, tested=False) for chooser in CHOOSERS)
