@@ -209,6 +209,22 @@ def test_float32_is_close_to_float64():
     assert np.abs(single.scores(X) - double.scores(X)).max() < 1e-4
 
 
+def test_stacks_learn_anew_from_rows_held_back():
+    X, y = numbers(3000)
+    learner = new()
+    learner.learn(X[:2000], y[:2000])
+    engine, ones = learner.engine, np.ones(1000)
+    rows = fiol.to_chunk(X[2000:]), y[2000:], ones
+    best = np.mean((engine.restack(*rows) - y[2000:]) ** 2)
+    state = engine.stack.state
+    engine.stack.set_state(state._replace(v=0.0 * state.v + [1.0, 0.0, 0.0]))  # the linear level alone
+    wrong = np.mean((engine.scores(rows[0]) - y[2000:]) ** 2)
+    found = np.mean((engine.restack(*rows) - y[2000:]) ** 2)
+    assert found < 1.05 * best < 0.5 * wrong
+    assert np.mean((engine.scores(rows[0]) - y[2000:]) ** 2) < 1.05 * best
+    assert engine.rounds == 2000
+
+
 def test_overflow_in_float32_leaves_the_model_as_it_was():
     X, y = numbers(300)
     learner = new(dtype="float32")

@@ -16,11 +16,11 @@ from fiol.algorithms.ensemble import Ensemble
 from fiol.components.combiners import NewtonStack
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER, Engine
-from fiol.engine.ensemble.engine import EnsembleEngine, Member
+from fiol.engine.ensemble.engine import EnsembleEngine, Member, restacked
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
-from fiol.engine.single_row.level_path import compile_levels_path
+from fiol.engine.single_row.level_path import prepare_levels_path
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis, next_check
 from fiol.features.basis_extension import FRESH, Extension, SlotKnots, extended_basis, new_numbers, with_knots
@@ -269,6 +269,18 @@ class LevelsEngine(Engine):
             finally:
                 self.ticks[FROZEN] = was
 
+    def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+        """Let the stacks of all levels learn anew, and then that of their scores; see `Engine.restack`."""
+        each = zip(self.levels, self.expanded(chunk), strict=True)
+        Z = np.stack([level.restack(rows, y, sample_weights) for level, rows in each], axis=-1)
+        if self.basis is None:
+            return Z[..., 0]
+        now = sum_of_products(self.mixing, np.moveaxis(Z, -1, 0))
+        scores, stack = restacked(self, self.stack, Z, now, y, sample_weights)
+        if stack is not self.stack:
+            self.replace(stack=stack)
+        return scores
+
     def expect_random_order(self) -> None:
         for level in self.levels:
             level.expect_random_order()
@@ -283,12 +295,7 @@ class LevelsEngine(Engine):
         return None  # see `prepare_fast_path`
 
     def prepare_fast_path(self, learning: bool) -> FastPath:
-        path: Any = self.fast_path
-        if (path.learn if learning else path.score) is not None and path.is_current:
-            return path  # type: ignore[no-any-return]
-        if not self.compiled or self.trailing or (learning and self.observer is not None):
-            return NO_FAST_PATH
-        self.fast_path = prepared = compile_levels_path(self, learning)
+        self.fast_path = prepared = prepare_levels_path(self, learning)
         return prepared
 
     def make_room_in_window(self, entries: int) -> None:

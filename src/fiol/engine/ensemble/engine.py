@@ -218,18 +218,12 @@ class EnsembleEngine(Engine):
 
     def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         now = self.scores(chunk)
-        if not self.stack.moves or chunk.rows < RESTACK_BLOCKS:
+        if not self.stack.moves:
             return now
-        Z, half, scores = self.scores_of_members(self.centred(chunk)), chunk.rows // 2, np.zeros_like(now)
-        rows = Z, y, sample_weights
-        for own, others in ((slice(half), slice(half, None)), (slice(half, None), slice(half))):
-            part = self.stack.learned_anew(self.call, *(array[others] for array in rows))
-            scores[own] = Z[own] @ part.member_weights()
-        for block in np.array_split(np.arange(chunk.rows), RESTACK_BLOCKS):
-            new, old = (self.mean_loss(one, y, sample_weights, block) for one in (scores, now))
-            if not new < old:
-                return now
-        self.replace(stack=self.stack.learned_anew(self.call, *rows))
+        Z = self.scores_of_members(self.centred(chunk))
+        scores, stack = restacked(self, self.stack, Z, now, y, sample_weights)
+        if stack is not self.stack:
+            self.replace(stack=stack)
         return scores
 
     @property
@@ -497,6 +491,27 @@ class EnsembleEngine(Engine):
         members = self.members_in_use.placed(places, features, score_places, scores)
         new.replace(members=members, centering=centering)
         return new
+
+
+def restacked(
+    engine: Engine, stack: Any, Z: Floats, now: Floats, y: Floats, sample_weights: Floats
+) -> tuple[Floats, Any]:
+    """Return scores of rows by a stack that has learned anew from the scores Z of its members, and this stack.
+
+    See `Engine.restack`. If that is not better than the scores of now in every block of rows, these are returned, and
+    the stack as it is.
+    """
+    rows, half, scores = (Z, y, sample_weights), len(now) // 2, np.zeros_like(now)
+    if len(now) < RESTACK_BLOCKS:
+        return now, stack
+    for own, others in ((slice(half), slice(half, None)), (slice(half, None), slice(half))):
+        part = stack.learned_anew(engine.call, *(array[others] for array in rows))
+        scores[own] = Z[own] @ part.member_weights()
+    for block in np.array_split(np.arange(len(now)), RESTACK_BLOCKS):
+        new, old = (engine.mean_loss(one, y, sample_weights, block) for one in (scores, now))
+        if not new < old:
+            return now, stack
+    return scores, stack.learned_anew(engine.call, *rows)
 
 
 #: The engine of each kind of stack.

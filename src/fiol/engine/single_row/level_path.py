@@ -61,6 +61,16 @@ class LevelsPath(FastPath):
         return z  # type: ignore[no-any-return]
 
 
+def prepare_levels_path(engine: Any, learning: bool) -> FastPath:
+    """Return the fast path of a `LevelsEngine`, compiled for scoring or learning; `NO_FAST_PATH` if there is none."""
+    path = engine.fast_path
+    if (path.learn if learning else path.score) is not None and path.is_current:
+        return path  # type: ignore[no-any-return]
+    if not engine.compiled or engine.trailing or (learning and engine.observer is not None):
+        return NO_FAST_PATH
+    return compile_levels_path(engine, learning)
+
+
 def compile_levels_path(engine: Any, learning: bool) -> FastPath:
     """Return the fast path of a `LevelsEngine` with the function that learns, or scores, compiled.
 
