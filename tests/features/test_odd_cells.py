@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -127,6 +128,20 @@ def test_decimal_comma_is_an_option():
     found, reader = rows_of(reading, data + b"?;x\n1.5;y\n", "missing")
     assert found[3:] == [{"a is missing": 1.0, "b=x": 1.0}, {"a is missing": 1.0, "b=y": 1.0}]
     assert reader.odd_cells["a"][0] == 1
+
+
+def test_column_of_numbers_with_commas_gives_a_hint(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b;y\n" + "".join(f"{k},5;x{k % 3},{k % 2};{k % 2}\n" for k in range(30)))
+    with pytest.warns(
+        UserWarning, match=r"column 'a' is text with commas in numbers, such as 0,5: .*decimal=,"
+    ) as found:
+        infer_config(path, target="y")
+    assert len(found) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        infer_config(path, target="y", options={"decimal": ","})
+        infer_config(path, target="y", coding={"a": "category"})
 
 
 @pytest.mark.parametrize("looped", [True, False])

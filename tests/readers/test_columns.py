@@ -227,6 +227,7 @@ def test_labels_keep_their_type(tmp_path, monkeypatch):
 # --- what a file looks like ------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*commas in numbers")
 def test_formats_and_dialects_are_inferred(tmp_path):
     for path in written(tmp_path):
         kind = {"csv": "csv", "tsv": "csv", "jsonl": "json", "parquet": "parquet", "arrow": "arrow", "arrows": "arrow"}

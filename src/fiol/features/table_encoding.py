@@ -293,7 +293,10 @@ class TableEncoding:
                 raise ValueError(f"pairs must be tuples of two or three names of columns, got {pair!r}")
             for element in pair if self.complete else ():
                 if not any(belongs_to(group, element) for group in self.groups()):
-                    raise ValueError(f"the pair {pair!r} names {element!r}, which is no column")
+                    raise ValueError(
+                        f"the pair {pair!r} names {element!r}, which is no column: the columns are "
+                        f"{enumeration(list(names))}"
+                    )
 
     @property
     def names(self) -> Names:
@@ -361,7 +364,10 @@ class TableEncoding:
         there = set(names)
         unknown = [name for name in given if name not in there]
         if unknown:
-            raise ValueError(f"the table encoding names columns that are not there: {enumeration(unknown)}")
+            raise ValueError(
+                f"the table encoding names columns that are not there: {enumeration(unknown)}; the columns are "
+                f"{enumeration(names)}"
+            )
         for values in columns:
             self.prepared(values, [])
         found = [given[v.name].with_parts(v) if v.name in given else self.inferred(v) for v in columns]

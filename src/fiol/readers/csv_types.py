@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,19 @@ class CsvTypes:
         share = 1.0 if target else NUMBER_SHARE  # classes may be numbers and texts
         if cells and {*cells} <= {*TRUE_WORDS, *FALSE_WORDS}:
             return "truth"
-        return "number" if kind == "number" or numbers >= share * sum(cells.values()) else "text"
+        if kind == "number" or numbers >= share * sum(cells.values()):
+            return "number"
+        self.warn_of_commas(values.name, cells)
+        return "text"
+
+    def warn_of_commas(self, name: str, cells: Mapping[str, int]) -> None:
+        """Warn if nearly all cells of a column of text are numbers with a comma."""
+        commas = [text for text in cells if comma_hint(text)]
+        if self.options["decimal"] == "." and sum(cells[text] for text in commas) >= NUMBER_SHARE * sum(cells.values()):
+            advice = "if that is the decimal point, give --reader decimal=,"
+            warnings.warn(
+                f"column {name!r} is text with commas in numbers, such as {commas[0]}: {advice}", stacklevel=2
+            )
 
     def is_number(self, text: str) -> bool:
         """Return whether a text is a number, with the decimal point of the options."""
