@@ -124,3 +124,53 @@ def test_checkpoint_of_a_linear_run_is_resumed_as_it_is(frame, tmp_path):
     del linear.meta["training"]["asked"]["features"]  # as versions before this default wrote it
     linear.save(tmp_path / "m.fiol")
     assert not has_curves(fiol.train(tmp_path / "rows.csv", target="y", output=tmp_path / "m.fiol", resume=True))
+
+
+def test_column_that_turns_to_text_is_missing_there_and_counted(frame, tmp_path):
+    rows = frame.astype({"x": object})
+    rows.loc[500:520, "x"] = "broken"
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.warns(UserWarning, match="'broken'"):
+        model = fiol.train(tmp_path / "rows.csv", target="y")
+    assert has_curves(model)
+    assert model.rows == ROWS
+    assert np.isfinite(model.predict(frame)).all()
+    before = model.weights
+    with pytest.raises(ValueError, match="'broken'"):
+        fiol.train(tmp_path / "rows.csv", target="y", on_error="stop")
+    with pytest.raises(ValueError, match="'broken'"):
+        model.learn_named({**frame.iloc[0].to_dict(), "x": "broken"}, 1.0)
+    assert np.array_equal(model.weights, before)
+
+
+def test_constant_missing_and_infinite_values_do_no_harm(frame, tmp_path):
+    rows = frame.assign(same=3.0, none=None).astype({"x": object})
+    rows.loc[300, "x"] = "inf"
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    model = fiol.train(tmp_path / "rows.csv", target="y")
+    assert "x is missing" in model.names
+    assert not any(str(name).startswith(("same~", "same=", "none~")) for name in model.names)
+    error = np.mean((model.predict(frame.assign(same=3.0, none=None)) - frame["y"]) ** 2)
+    assert error < 0.5 * np.var(frame["y"])
+
+
+def test_one_row_and_no_rows(frame, tmp_path):
+    model = fiol.train(frame[:1], target="y", loss="squared_error")
+    assert has_curves(model)
+    assert np.isfinite(model.predict(frame[:5])).all()
+    frame[:0].to_csv(tmp_path / "empty.csv", index=False)
+    with pytest.raises(ValueError, match="there are no rows"):
+        fiol.train(tmp_path / "empty.csv", target="y", output=tmp_path / "m.fiol")
+    assert not (tmp_path / "m.fiol").exists()
+    learner = fiol.Learner(features="auto")
+    assert learner.learn(np.empty((0, 3)), []).shape == (0,)
+    assert learner.rounds == 0
+
+
+def test_ten_thousand_columns_of_a_learner_have_no_pairs_and_a_warning():
+    X = np.random.default_rng(0).normal(size=(201, 10_000))
+    learner = fiol.Learner(loss="squared_error", features="auto")
+    with pytest.warns(UserWarning, match="10,000 columns are more than 1,000: there are no curves and pairs"):
+        scores = learner.learn(X, X[:, 0])
+    assert np.isfinite(scores).all()
+    assert learner.n_features == 10_000

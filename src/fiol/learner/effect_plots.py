@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.learner.effects import ColumnEffect, PairEffect, effects_of
+from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_categories
 
 #: Okabe and Ito's blue, which color-blind readers can distinguish, and a grey.
 CURVE_COLOR, SHARE_COLOR = "#0072B2", "#bbbbbb"
@@ -39,7 +39,7 @@ def draw_column(ax: Any, effect: ColumnEffect, score: int) -> None:
     """Draw a curve with its band of two standard deviations and the shares of rows, or bars of categories."""
     values = effect.values[score]
     if not effect.numeric:
-        order = np.argsort(-effect.shares, kind="stable")[:MOST_TICKS]
+        order = shown_categories(effect, MOST_TICKS)
         ax.bar([str(effect.points[k]) for k in order], values[order], color=CURVE_COLOR)
     else:
         shares = ax.twinx()

@@ -10,6 +10,7 @@ from fiol.components.row import Floats
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.basis import ColumnBasis
 from fiol.features.basis_names import knots_of, point_names, points_of, slot_names
+from fiol.features.column_kinds import PART_VALUES
 from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, Roles
 
 
@@ -27,6 +28,24 @@ class ColumnEffect(NamedTuple):
     def size(self) -> float:
         """The standard deviation of the effect over rows; the root mean square over classes."""
         return float(np.sqrt(np.mean(self.values**2 @ self.shares)))
+
+
+def shown_categories(effect: ColumnEffect, most: int) -> list[int]:
+    """Return the places of the categories of a column that are drawn: the largest effects first.
+
+    Parts of a date are drawn in the order of the calendar.
+
+    >>> values = np.array([[1.0, -3.0, 2.0]])
+    >>> shown_categories(ColumnEffect("day.weekday", ["Wed", "Mon", "Tue"], False, values, None, None), 9)
+    [1, 2, 0]
+    >>> shown_categories(ColumnEffect("city", ["Rome", "Oslo", "Bonn"], False, values, None, None), 2)
+    [1, 2]
+    """
+    points = list(map(str, effect.points))
+    calendar = PART_VALUES.get(effect.name.rpartition(".")[2], ())
+    if calendar and set(points) <= set(calendar):
+        return sorted(range(len(points)), key=lambda k: calendar.index(points[k]))
+    return np.argsort(-np.abs(effect.values).max(axis=0), kind="stable")[:most].tolist()  # type: ignore[no-any-return]
 
 
 class PairEffect(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.learner.effects import ColumnEffect, PairEffect, effects_of
+from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_categories
 from fiol.reports.html import LONGEST_CELL, Card, bar_table
 from fiol.reports.svg import (
     HEIGHT,
@@ -56,7 +56,7 @@ def column_effect_card(effect: ColumnEffect, unit: str, labels: Sequence[Any] | 
     name, most = shortened(effect.name, LONGEST_CELL), float(np.ptp(effect.values))
     title = f"{name} moves the score by up to {most:.3g}"
     if not effect.numeric:
-        order = np.argsort(-np.abs(effect.values).max(axis=0), kind="stable")[:CATEGORIES_SHOWN]
+        order = shown_categories(effect, CATEGORIES_SHOWN)
         values = np.sqrt(np.mean(effect.values**2, axis=0)) if labels is not None else effect.values[0]
         body = bar_table([(str(effect.points[k]), float(values[k])) for k in order])
         how = "Root mean square over classes. " if labels is not None else ""
