@@ -1,5 +1,8 @@
 """Parts of kernels: what is left out of them, and what may not be."""
 
+import ast
+import inspect
+
 import numba
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ import pytest
 import fiol
 from fiol.compiler import linking
 from fiol.compiler.compiled import inlined, jit
+from fiol.components.step_sizes import rule
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 
@@ -92,3 +96,18 @@ def both(k, x):
 def test_variables_in_registers_keep_their_values():
     for k in range(6):
         assert both(k, 1.5) == later.py_func(k, 1.5)
+
+
+def attributes_of_losses(module):
+    """The attributes of the variable `loss` that the functions of a module use."""
+    nodes = ast.walk(ast.parse(inspect.getsource(module)))
+    named = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    return {node.attr for node in named if node.value.id == "loss"}
+
+
+def test_formulas_use_what_losses_of_one_and_of_many_scores_have():
+    # Without linking, numba compiles also the branches that constants of a class rule out.
+    used = attributes_of_losses(rule)
+    assert {"has_step_scale", "scale_statistic", "step_unit"} <= used
+    for loss in (fiol.Loss, fiol.JointLoss):
+        assert {name for name in used if not hasattr(loss, name)} == set()

@@ -79,6 +79,10 @@ class JointLoss(Component):
         """Return the unit of steps: margins have none."""
         return 1.0
 
+    def scale_statistic(self, z: Floats, y: int) -> float:
+        """Return what `step_unit` would be computed from: nothing."""
+        return 0.0
+
     def square_slope_unit(self, slopes: float, t: float) -> float:
         """Return the square of twice the unit of two classes: many classes are a few units of score further apart."""
         return 4.0 * (MARGIN * MARGIN)
