@@ -46,7 +46,6 @@ from fiol.training import run as training_run
 from fiol.workflow.job import TrainingJob
 from fiol.workflow.options import TrainOptions
 
-
 #: Models are written in memory, if the system has such a folder: to wait for a disk takes a quarter of the time.
 FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
