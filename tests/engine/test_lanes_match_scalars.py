@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import config
 from partly_seen import (
     BINARY,
     LOSSES,
@@ -225,6 +226,7 @@ COMPILED = {
 }
 
 
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_lanes_match_scalars_in_the_interpreter(name, tmp_path):
     """In one chunk, in pieces and by single events."""

@@ -364,5 +364,7 @@ def frame_like(frame: Frame, columns: dict[Any, Floats]) -> Any:
     if frame._wrapped is None:
         return pandas().DataFrame(columns, index=frame.native.index)
     nw = narwhals()
+    if not columns:  # old versions of narwhals have no `from_dict` for them
+        return frame.wrapped.drop(frame.wrapped.columns).to_native()
     named, library = {str(name): values for name, values in columns.items()}, nw.get_native_namespace(frame.wrapped)
     return nw.from_dict(named, native_namespace=library).to_native()
