@@ -509,3 +509,67 @@ def test_new_knots_leave_scores_as_they_are():
     learner.core.levels.look_again()
     assert learner.n_features > count
     assert np.abs(learner.scores(X) - before).max() < 1e-9
+
+
+# --- which pairs ------------------------------------------------------------------------------
+
+
+def wide(n=400, columns=8):
+    """Return a table with more pairs than a small budget allows, and targets with two products."""
+    draw = np.random.default_rng(2)
+    X = draw.normal(size=(n, columns))
+    return X, 2.0 * X[:, 1] * X[:, 6] + 1.5 * X[:, 3] * (X[:, 5] > 0.0) + X[:, 2] + 0.1 * draw.normal(size=n)
+
+
+FEW_PAIRS = TableBasis(rows=40, max_pairs=10, choice_rows=200)
+
+
+def test_pairs_are_chosen_by_what_they_add_in_any_chunks(tmp_path):
+    X, y = wide()
+    whole, chunks, saved = new(features=FEW_PAIRS), new(features=FEW_PAIRS), new(features=FEW_PAIRS)
+    scores = whole.learn(X, y)
+    basis = whole.core.levels.basis
+    pairs = list(zip(basis.left.tolist(), basis.right.tolist(), strict=True))
+    assert {(1, 6), (3, 5)} <= set(pairs)
+    assert len(pairs) <= 10
+    assert not basis.undecided
+    assert np.array_equal(
+        np.concatenate([chunks.learn(X[i : i + 41], y[i : i + 41]) for i in range(0, 400, 41)]), scores
+    )
+    saved.learn(X[:150], y[:150])
+    assert saved.core.levels.basis.undecided
+    saved.save(tmp_path / "model.fiol")
+    later = fiol.Learner.load(tmp_path / "model.fiol")
+    for x, target in zip(X[150:], y[150:], strict=True):
+        later.learn_one(np.arange(8), x, target)
+    for learner in (chunks, later):
+        assert np.array_equal(learner.weights, whole.weights)
+
+
+def test_pairs_are_chosen_for_classes_and_in_parallel():
+    X, y = wide(600)
+    labels = np.where(y > 1.0, "high", np.where(y < -1.0, "low", "middle")).astype(object)
+    classes, parallel = new(fiol.Softmax(), features=FEW_PAIRS), new(features=FEW_PAIRS)
+    classes.learn(X, labels)
+    parallel.learn_parallel(X, y, parts=2)
+    for learner in (classes, parallel):
+        basis = learner.core.levels.basis
+        assert (1, 6) in set(zip(basis.left.tolist(), basis.right.tolist(), strict=True))
+
+
+def test_gains_of_pairs_match_plain_loops():
+    from fiol.features.pair_choice import GROUPS, MORE_ROWS, gains_of_pairs
+
+    draw = np.random.default_rng(3)
+    groups, slopes = [draw.integers(0, GROUPS, 50) for _ in range(3)], draw.normal(size=(50, 2))
+    found = gains_of_pairs(groups, slopes)
+    for a, b in ((0, 1), (0, 2), (1, 2)):
+        expected = 0.0
+        for g in slopes.T:
+            for i in range(GROUPS):
+                for j in range(GROUPS):
+                    cell = (groups[a] == i) & (groups[b] == j)
+                    left = g[cell] - g[groups[a] == i].mean() - g[groups[b] == j].mean() + g.mean()
+                    n = cell.sum()
+                    expected += (left.sum() ** 2 - n * np.mean(g**2)) / (n + MORE_ROWS)
+        assert found[a, b] == pytest.approx(expected, rel=1e-9)

@@ -26,7 +26,10 @@ class TableBasis(Component):
         than 5 % of them are beyond the knots of a column, it gets more knots there.
     knots : the largest number of intervals between the knots of a column, and of values that are knots.
     grid : the largest number of intervals of a column in the grids of its pairs, unless knots are its values.
-    max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3.
+    max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3. If columns have more
+        pairs, those are chosen that explain most of what curves leave of the following `choice_rows` rows; level 3
+        begins after these.
+    choice_rows : the number of rows from which pairs are chosen.
     max_nodes : the largest number of nodes of all grids; pairs beyond that are left out.
     max_columns : with more columns than this, there are neither curves nor surfaces.
 
@@ -38,6 +41,7 @@ class TableBasis(Component):
     knots: int = 24
     grid: int = 8
     max_pairs: int = 91
+    choice_rows: int = 1000
     max_nodes: int = 2**18
     max_columns: int = 1000
 
@@ -46,6 +50,7 @@ class TableBasis(Component):
         require("TableBasis.knots", self.knots, 2.0, 1e4)
         require("TableBasis.grid", self.grid, 1.0, 1e4)
         require("TableBasis.max_pairs", self.max_pairs, 0.0, 1e6)
+        require("TableBasis.choice_rows", self.choice_rows, 1.0, 1e6)
         require("TableBasis.max_nodes", self.max_nodes, 0.0, 1e9)
         require("TableBasis.max_columns", self.max_columns, 0.0, 1e6)
 

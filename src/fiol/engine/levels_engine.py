@@ -22,10 +22,19 @@ from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import prepare_levels_path
 from fiol.engine.update_engine import UpdateEngine
-from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis, next_check
-from fiol.features.basis_extension import FRESH, Extension, SlotKnots, extended_basis, new_numbers, with_knots
+from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis, next_check, pairs_that_fit
+from fiol.features.basis_extension import (
+    FRESH,
+    Extension,
+    SlotKnots,
+    extended_basis,
+    new_numbers,
+    with_knots,
+    with_pairs,
+)
 from fiol.features.chunk import Chunk, canonical, spot
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
+from fiol.features.pair_choice import judged_pairs
 
 #: The stack of levels. Levels are alike at first, and a narrow prior lets few rows change little in how they are mixed.
 LEVELS = NewtonStack(prior=0.03)
@@ -40,6 +49,7 @@ EXPANDED_AT_ONCE = 2**20
 #: Before the names of the arrays of each level.
 PREFIXES = "", "curves/", "pairs/"
 NO_FIRST_ROWS = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
+NO_TARGETS = np.empty(0)
 
 
 class LevelsStorage(NamedTuple):
@@ -49,6 +59,7 @@ class LevelsStorage(NamedTuple):
     stack: NewtonStackEngine
     basis: ColumnBasis | None
     first_rows: Chunk  #: rows so far, until the basis is found; later the rows before columns are looked at again
+    first_targets: Any  #: their targets
     centering: None = None
 
 
@@ -75,7 +86,7 @@ class LevelsEngine(Engine):
             one / PRIOR_OF_MEAN,
             one * PRIOR_OF_MEAN,
         )
-        self.storage = LevelsStorage((first,), stack, None, NO_FIRST_ROWS)
+        self.storage = LevelsStorage((first,), stack, None, NO_FIRST_ROWS, NO_TARGETS)
         #: The columns of the features; None if every feature is a column of numbers.
         self.roles: Roles | None = None
         self.expander: Expander | None = None
@@ -116,7 +127,7 @@ class LevelsEngine(Engine):
 
     @property
     def nbytes(self) -> int:
-        own = [*self.storage.first_rows, *(() if self.basis is None else self.basis)]
+        own = [*self.storage.first_rows, self.storage.first_targets, *(() if self.basis is None else self.basis)]
         return sum(level.nbytes for level in self.levels) + self.stack.nbytes + sum(array.nbytes for array in own)
 
     def roles_for(self, features: int) -> Roles:
@@ -157,16 +168,29 @@ class LevelsEngine(Engine):
         return int(self.basis.check[0]) - self.rounds
 
     def look_again(self) -> None:
-        """Add knots for columns that have moved, or are no longer constant."""
-        basis, rows = self.basis, self.storage.first_rows
-        assert basis is not None
-        features = len(basis.codes)
+        """Add knots for columns that have moved, or are no longer constant; choose pairs if they are undecided."""
+        basis: Any = self.basis
+        rows, features = self.storage.first_rows, len(basis.codes)
         roles = self.roles_for(features).first(features)
         found = extended_basis(self.options, basis, rows, roles) if rows.rows else None
-        levels = self.levels if found is None else self.extended_levels(found)
-        check = np.array([next_check(self.rounds, self.options)], np.int64)
-        new = (basis if found is None else found.basis)._replace(check=check)
-        self.set_storage(LevelsStorage(levels, self.stack, new, NO_FIRST_ROWS))
+        if found is not None:
+            self.replace(levels=self.extended_levels(found), basis=found.basis)
+        if basis.undecided and 2 * rows.rows >= self.options.choice_rows:
+            scores, targets = self.levels[1].scores(self.expanded(rows)[1]), self.storage.first_targets
+            new: Any = self.basis
+            pairs = judged_pairs(new, roles, rows, self.plan.problem.loss, scores, targets)
+            found = with_pairs(new, pairs_that_fit(self.options, new.points, pairs))
+            self.replace(levels=self.extended_levels(found), basis=found.basis)
+        new = self.basis
+        check = self.rounds + int(self.options.choice_rows) if new.undecided else next_check(self.rounds, self.options)
+        new = new._replace(check=np.array([check], np.int64))
+        self.set_storage(LevelsStorage(self.levels, self.stack, new, NO_FIRST_ROWS, NO_TARGETS))
+
+    @property
+    def window(self) -> int:
+        """The number of rows that are kept until columns are looked at."""
+        undecided = self.basis is not None and self.basis.undecided
+        return int(self.options.choice_rows if undecided else self.options.rows)
 
     def extended_levels(self, found: Extension) -> tuple[EnsembleEngine, ...]:
         """Return copies of the levels with the features of an extended basis."""
@@ -184,7 +208,7 @@ class LevelsEngine(Engine):
     def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows before the basis is found, and find it after the last of them."""
         scores = self.learn_levels([chunk], y, sample_weights)
-        self.keep_rows(chunk)
+        self.keep_rows(chunk, y)
         if self.storage.first_rows.rows >= self.options.rows:
             self.find_basis()
         return scores
@@ -200,16 +224,17 @@ class LevelsEngine(Engine):
             warnings.warn(text, stacklevel=2)
         basis = find_basis(self.options, rows, roles)
         levels = with_known_sizes([first, *(first.copy() for _ in range(1, self.options.levels))], basis)
-        self.set_storage(LevelsStorage(levels, self.stack, basis, NO_FIRST_ROWS))
+        self.set_storage(LevelsStorage(levels, self.stack, basis, NO_FIRST_ROWS, NO_TARGETS))
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows after the basis was found."""
         assert self.basis is not None
         self.add_codes(chunk)
         scores = self.learn_levels(self.expanded(chunk, reuse=True), y, sample_weights)
-        kept = self.rounds - int(self.basis.check[0]) + int(self.options.rows)
+        kept = self.rounds - int(self.basis.check[0]) + self.window
         if kept > 0:
-            self.keep_rows(chunk.row_block(max(chunk.rows - kept, 0), chunk.rows))
+            first = max(chunk.rows - kept, 0)
+            self.keep_rows(chunk.row_block(first, chunk.rows), y[first:])
         return scores
 
     def add_codes(self, chunk: Chunk) -> None:
@@ -302,10 +327,11 @@ class LevelsEngine(Engine):
         for level in self.levels:
             level.make_room_in_window(entries)
 
-    def keep_rows(self, rows: Chunk) -> None:
+    def keep_rows(self, rows: Chunk, y: Any) -> None:
         """Add rows that have been learned from to those that knots will be found from."""
         # The fast path does not point to them, so that it is still valid.
-        self.storage = self.storage._replace(first_rows=joined_rows(self.storage.first_rows, rows))
+        kept, targets = joined_rows(self.storage.first_rows, rows), np.append(self.storage.first_targets, y)
+        self.storage = self.storage._replace(first_rows=kept, first_targets=targets)
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         raise TypeError("a model with curves and pairs cannot start from given weights")
@@ -443,6 +469,7 @@ class LevelsEngine(Engine):
         found = {f"{prefix}{name}": a for prefix, level in levels for name, a in level.arrays().items()}
         found |= {f"levels/{name}": a for name, a in self.stack.arrays().items()}
         found |= {f"first_rows.{name}": a for name, a in self.storage.first_rows._asdict().items()}
+        found["first_rows.targets"] = self.storage.first_targets
         return found | ({} if self.basis is None else {f"basis.{name}": a for name, a in self.basis._asdict().items()})
 
     @property
@@ -452,8 +479,11 @@ class LevelsEngine(Engine):
     def restore(self, arrays: dict[str, Any]) -> None:
         basis, levels = None, [self.levels[0].copy()]
         rows = restored_rows({name: arrays[f"first_rows.{name}"] for name in Chunk._fields})
+        targets = arrays["first_rows.targets"].copy()
+        if targets.shape != (rows.rows,):
+            raise ValueError(f"{rows.rows} rows are kept, and {targets.size} targets")
         if "basis.knots" in arrays:
-            basis = restored_basis({name: arrays[f"basis.{name}"] for name in ColumnBasis._fields})
+            basis = ColumnBasis(**{name: arrays[f"basis.{name}"].copy() for name in ColumnBasis._fields})
             levels += [levels[0].copy() for _ in range(1, self.options.levels)]
         for prefix, level in zip(PREFIXES, levels, strict=False):
             own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
@@ -461,7 +491,7 @@ class LevelsEngine(Engine):
             if level.rows != levels[0].rows:
                 raise ValueError(f"level {prefix!r} has learned from {level.rows} rows, level 1 from {levels[0].rows}")
         stack = {name.removeprefix("levels/"): a for name, a in arrays.items() if name.startswith("levels/")}
-        self.set_storage(LevelsStorage(tuple(levels), self.stack.restored(stack), basis, rows))
+        self.set_storage(LevelsStorage(tuple(levels), self.stack.restored(stack), basis, rows, targets))
         self.rewind_observer(arrays)
 
     def select(self, kept: Any) -> None:
@@ -503,10 +533,12 @@ class LevelsEngine(Engine):
 
     # --- merging, see `fiol.engine.parallel.levels` -------------------------------------------
 
-    def join_first_rows(self, rows: Sequence[Chunk]) -> None:
-        """Use these rows to find the basis, which is done if there are enough of them."""
-        whole = functools.reduce(joined_rows, rows)
-        self.replace(first_rows=whole.row_block(0, int(self.options.rows)))
+    def join_first_rows(self, engines: Sequence[LevelsEngine]) -> None:
+        """Use the rows that engines have kept to find the basis, which is done if there are enough of them."""
+        whole = functools.reduce(joined_rows, [engine.storage.first_rows for engine in engines])
+        targets = np.concatenate([engine.storage.first_targets for engine in engines])
+        rows = int(self.options.rows)
+        self.replace(first_rows=whole.row_block(0, rows), first_targets=targets[:rows])
         if whole.rows >= self.options.rows:
             self.find_basis()
 
@@ -516,7 +548,9 @@ class LevelsEngine(Engine):
         codes = np.full(features, NO_CODE, np.int32)
         levels = [new.levels[0], *(new.levels[0].copy() for _ in range(1, self.options.levels))]
         new.set_storage(
-            LevelsStorage(with_known_sizes(levels, basis), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS)
+            LevelsStorage(
+                with_known_sizes(levels, basis), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS, NO_TARGETS
+            )
         )
         return new
 
@@ -526,21 +560,6 @@ class LevelsEngine(Engine):
         assert basis is not None
         found = with_knots(basis, slots)
         new.replace(levels=new.extended_levels(found), basis=found.basis)
-        return new
-
-    def with_points(self, points: Sequence[Any], codes: Any) -> LevelsEngine:
-        """Return a copy in which points[s][k] is the point of slot s that was point k, and these are the codes."""
-        new, basis = self.copy(), self.basis
-        assert basis is not None
-        if len(self.levels) > 2 and any((own != np.arange(len(own))).any() for own in points):
-            size = len(basis.codes) + basis.added[2]
-            where, start = np.arange(size), int(basis.known[0]) + basis.hats
-            for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
-                own = points[a][:, None] * basis.points[b] + points[b]
-                where[start : start + own.size] = start + own.ravel()
-                start += own.size
-            new.replace(levels=(*new.levels[:2], self.levels[2].placed(where, size)))
-        new.replace(basis=basis._replace(codes=codes))
         return new
 
 
@@ -564,8 +583,3 @@ def restored_rows(arrays: dict[str, Any]) -> Chunk:
         return Chunk(**{name: array.copy() for name, array in arrays.items()}).checked()
     except TypeError as error:
         raise ValueError(str(error)) from error
-
-
-def restored_basis(arrays: dict[str, Any]) -> ColumnBasis:
-    """Return a stored basis; ValueError if its arrays do not fit together."""
-    return ColumnBasis(**{name: array.copy() for name, array in arrays.items()})

@@ -7,7 +7,7 @@ and nothing depends on how rows are cut into chunks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -44,6 +44,7 @@ class ColumnBasis(NamedTuple):
     in_grid: Any  #: [knot] 1 if the knot is a point of its slot
     left: Any  #: [pair] a slot
     right: Any  #: [pair] another slot
+    candidates: Any  #: [slot] 1 if pairs have not been chosen yet, and may be of this slot
     codes: Any  #: [feature] the point of a value of a category, or `NO_CODE`; of features so far
     check: Any  #: [1] the round before which columns are looked at again
 
@@ -66,6 +67,11 @@ class ColumnBasis(NamedTuple):
     def nodes(self) -> int:
         """The number of nodes."""
         return int(self.node_counts.sum())
+
+    @property
+    def undecided(self) -> bool:
+        """Whether pairs have not been chosen yet."""
+        return bool(self.candidates.any())
 
     @property
     def first_knots(self) -> Any:
@@ -147,8 +153,11 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
         different.append(len(seen))
     table = np.array(slots, np.int32).reshape(-1, 4)
     member, is_numeric, is_few, points_of_slots = table.T.copy()
-    pairs = chosen_pairs(options, points_of_slots.tolist(), different)
-    left, right = np.array(pairs, np.int32).reshape(-1, 2).T.copy()
+    paired = np.array([count > 1 for count in different], np.int32)
+    count = int(paired.sum())
+    undecided = count * (count - 1) // 2 > options.max_pairs > 0
+    pairs = [] if undecided else combinations(np.flatnonzero(paired).tolist(), 2)
+    left, right = pair_arrays(pairs_that_fit(options, points_of_slots, pairs))
     found = ColumnBasis(
         np.array([roles.size], np.int32),
         member,
@@ -160,8 +169,9 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
         np.concatenate([np.empty(0, np.int32), *in_grid]),
         left,
         right,
+        paired * np.int32(undecided),
         np.empty(0, np.int32),
-        np.array([next_check(chunk.rows, options)], np.int64),
+        np.array([chunk.rows + int(options.choice_rows) if undecided else next_check(chunk.rows, options)], np.int64),
     )
     return found.with_codes(roles, roles.size)
 
@@ -186,18 +196,21 @@ def next_check(rounds: int, options: TableBasis) -> int:
     return max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
 
 
-def chosen_pairs(options: TableBasis, points: Sequence[int], different: Sequence[int]) -> list[tuple[int, int]]:
-    """Return pairs of slots with several values: all, or those with most values, as far as nodes fit."""
-    most = sum(count > 1 for count in different)
-    while most * (most - 1) // 2 > options.max_pairs:
-        most -= 1
-    ranked = sorted(range(len(points)), key=lambda s: (-different[s], s))[:most]
+def pair_arrays(pairs: Sequence[tuple[int, int]]) -> tuple[Any, Any]:
+    """Return the slots on the left and on the right of every pair."""
+    left, right = np.array(pairs, np.int32).reshape(-1, 2).T.copy()
+    return left, right
+
+
+def pairs_that_fit(options: TableBasis, points: Any, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the first pairs of slots, as many as there may be, as far as nodes fit; in the order of slots."""
     found, nodes = list[tuple[int, int]](), 0
-    for a, b in combinations(sorted(ranked), 2):
-        if nodes + points[a] * points[b] <= options.max_nodes:
+    for a, b in pairs:
+        more = int(points[a]) * int(points[b])
+        if nodes + more <= options.max_nodes and len(found) < options.max_pairs:
             found.append((a, b))
-            nodes += points[a] * points[b]
-    return found
+            nodes += more
+    return sorted(found)
 
 
 class Expander:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
-from fiol.features.basis import ColumnBasis, grid_of_knots, values_of_columns
+from fiol.features.basis import ColumnBasis, grid_of_knots, pair_arrays, values_of_columns
 from fiol.features.chunk import Chunk
 from fiol.features.column_roles import IS_MISSING, IS_NUMBER, Roles
 
@@ -33,7 +33,7 @@ class Extension(NamedTuple):
 
     basis: ColumnBasis
     hats: Any  #: [hat] the old hat, or `FRESH`
-    nodes: Any  #: [node] the old node
+    nodes: Any  #: [node] the old node, or `FRESH`
 
 
 class SlotKnots(NamedTuple):
@@ -162,6 +162,13 @@ def with_knots(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Extension:
     return Extension(changed, np.concatenate([np.empty(0, np.int64), *hats]), node_sources(basis, sources))
 
 
+def with_pairs(basis: ColumnBasis, pairs: Sequence[tuple[int, int]]) -> Extension:
+    """Return a basis that had no pairs with these ones."""
+    left, right = pair_arrays(pairs)
+    new = basis._replace(left=left, right=right, candidates=np.zeros_like(basis.candidates))
+    return Extension(new, np.arange(new.hats), np.full(new.nodes, FRESH))
+
+
 def nearest_knots(knots: Floats, values: Floats) -> Any:
     """Return the number of the knot nearest to each value."""
     return np.abs(values[:, None] - knots).argmin(axis=1)
@@ -180,5 +187,5 @@ def new_numbers(basis: ColumnBasis, extension: Extension, features: int, level: 
     """Return the old number of every feature at a level of the extended basis; `FRESH` for those not seen."""
     known, old = int(basis.known[0]), basis.numbers(features, level)
     hats = np.where(extension.hats == FRESH, FRESH, known + extension.hats)
-    nodes = known + basis.hats + extension.nodes
+    nodes = np.where(extension.nodes == FRESH, FRESH, known + basis.hats + extension.nodes)
     return np.concatenate([old[:known], *([hats] if level else []), *([nodes] if level > 1 else []), old[known:]])

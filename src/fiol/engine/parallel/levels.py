@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.engine.levels_engine import NO_FIRST_ROWS, LevelsEngine
+from fiol.engine.levels_engine import NO_FIRST_ROWS, NO_TARGETS, LevelsEngine
 from fiol.engine.parallel.merge import members_of, merge_engines
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
 from fiol.features.basis import NO_CODE, ColumnBasis
@@ -26,12 +26,12 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
     new, known = engines[0].copy(), next((engine for engine in engines if engine.basis is not None), None)
     if known is None:
         new.replace(levels=(merge_engines([engine.levels[0] for engine in engines], share, base),))  # type: ignore[arg-type]
-        new.join_first_rows([engine.storage.first_rows for engine in engines])
+        new.join_first_rows(engines)
     else:
         aligned, basis = aligned_levels(engines, known)
         together = zip(*(engine.levels for engine in aligned), strict=True)
         levels = tuple(merge_engines(levels, share, base) for levels in together)
-        new.replace(levels=levels, basis=basis, first_rows=NO_FIRST_ROWS)
+        new.replace(levels=levels, basis=basis, first_rows=NO_FIRST_ROWS, first_targets=NO_TARGETS)
     t = float(new.levels[0].rounds)
     new.replace(stack=engines[0].stack.merged([engine.stack for engine in engines[1:]], share, t))
     return new
@@ -72,7 +72,7 @@ class LevelsMerge:
                 "base learn from them before its copies learn apart"
             )
         (self.base, *shards), basis = aligned_levels([base, *engines], base)
-        self.base.replace(basis=basis, first_rows=NO_FIRST_ROWS)
+        self.base.replace(basis=basis, first_rows=NO_FIRST_ROWS, first_targets=NO_TARGETS)
         features = len(basis.codes)
         for engine in (self.base, *shards):
             for k, level in enumerate(engine.levels):
@@ -157,7 +157,23 @@ def with_codes(engine: LevelsEngine, codes: Any) -> tuple[LevelsEngine, Any]:
         codes[new] = np.minimum(taken + np.arange(len(new)), basis.points[s] - 1)
         seen = mine[own[mine] != NO_CODE]
         points[s] = completed_places(own[seen], codes[seen], int(basis.points[s]))
-    return engine.with_points(points, codes), codes
+    return with_points(engine, points, codes), codes
+
+
+def with_points(engine: LevelsEngine, points: Sequence[Any], codes: Any) -> LevelsEngine:
+    """Return a copy in which points[s][k] is the point of slot s that was point k, and these are the codes."""
+    new, basis = engine.copy(), engine.basis
+    assert basis is not None
+    if len(engine.levels) > 2 and any((own != np.arange(len(own))).any() for own in points):
+        size = len(basis.codes) + basis.added[2]
+        where, start = np.arange(size), int(basis.known[0]) + basis.hats
+        for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
+            own = points[a][:, None] * basis.points[b] + points[b]
+            where[start : start + own.size] = start + own.ravel()
+            start += own.size
+        new.replace(levels=(*new.levels[:2], engine.levels[2].placed(where, size)))
+    new.replace(basis=basis._replace(codes=codes))
+    return new
 
 
 def completed_places(before: Any, after: Any, size: int) -> Any:
@@ -185,6 +201,11 @@ def learn_levels_in_rounds(
     first, *ends = round_ends(chunk.rows, engine.rows)
     rows = slice(0, first)
     scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
+    if engine.basis is not None and engine.basis.undecided:  # pairs are chosen before the next row
+        last = min(chunk.rows, first + int(engine.basis.check[0]) - engine.rounds + 1)
+        rows, first = slice(first, last), last
+        scores[rows] = engine.learn(chunk.row_block(rows.start, last), y[rows], sample_weights[rows])
+        ends = [end for end in ends if end > first]
     memories = [ShardMemory() for _ in range(engine.options.levels)]
     for start, stop in pairwise([first, *ends]):
         block = chunk.row_block(start, stop)

@@ -35,7 +35,7 @@ class LevelsPath(FastPath):
         self.keep_from, self.look_at = 0, engine.rounds + needed - engine.storage.first_rows.rows - 1
         if basis is not None:
             self.look_at = int(basis.check[0])
-            self.keep_from = self.look_at - needed
+            self.keep_from = self.look_at - engine.window
 
     @property
     def is_current(self) -> bool:
@@ -57,7 +57,7 @@ class LevelsPath(FastPath):
         if z is not None and rounds >= self.keep_from:
             starts, indices, data = self.plain
             n = int(starts[1])
-            self.engine.keep_rows(Chunk(starts.copy(), indices[:n].copy(), data[:n].copy()))
+            self.engine.keep_rows(Chunk(starts.copy(), indices[:n].copy(), data[:n].copy()), y)
         return z  # type: ignore[no-any-return]
 
 
