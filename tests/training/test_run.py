@@ -27,6 +27,7 @@ from fiol.training.task_inference import Task, UnclearTargetError, infer_task
 @pytest.fixture(autouse=True)
 def small_table_in_the_interpreter(monkeypatch):
     interpret(monkeypatch)
+    monkeypatch.setattr(run, "ROWS_PER_SCORING", 16)
     monkeypatch.setattr(run, "FIRST_LINE", 10)
     monkeypatch.setattr(run, "WORK_AT_ONCE", 40)
 
@@ -184,16 +185,20 @@ def test_hold_out_follows_splitmix64():
         assert held_out_rows(1000, 1200, 0.25, seed).tolist() == expected
 
 
-def test_held_out_rows_are_never_learned():
+def test_held_out_rows_are_never_learned_and_scored_after_fixed_numbers_of_rows(monkeypatch):
+    monkeypatch.setattr(run, "ROWS_PER_SCORING", 32)
     X, y = make_rows(300)
     regime = Regime(holdout=0.25, seed=5)
     training = Training(new(), infer_task(y), reader(X, y), regime)
-    last = lines_of(training)[-1]
+    lines = lines_of(training)
+    last = lines[-1]
+    for size in (1, 64, 300):  # however rows arrive
+        assert lines_of(Training(new(), infer_task(y), reader(X, y, size), regime)) == lines
     held = held_out_rows(0, 300, 0.25, 5)
     assert 50 < held.sum() < 100
     alone, losses = new(), []
-    for start in range(0, 300, 23):  # a batch's rows are scored after its others are learned from
-        some = np.arange(start, min(start + 23, 300))
+    for start in range(0, 300, 32):  # rows are scored after the others are learned from
+        some = np.arange(start, min(start + 32, 300))
         out, others = some[held[some]], some[~held[some]]
         alone.learn(X[others], 2.0 * y[others] - 1.0)
         if len(out):

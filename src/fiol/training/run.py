@@ -27,7 +27,7 @@ from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS
 from fiol.readers.batch import Batch
 from fiol.training.metrics import Line, PassMetrics
-from fiol.training.rows import TargetRows
+from fiol.training.rows import TargetRows, rows_together
 from fiol.training.shuffling import held_out_rows, shuffled
 from fiol.training.task_inference import Task, UnclearTargetError
 
@@ -35,6 +35,8 @@ from fiol.training.task_inference import Task, UnclearTargetError
 FIRST_LINE = 1000
 #: Entries and rows (times classes) of a piece of rows: about ten milliseconds.
 WORK_AT_ONCE = 2**17
+#: Rows of the data between two scorings of held-out rows.
+ROWS_PER_SCORING = 2**12
 #: Rows for compiling: enough to see which columns are far from 0.
 ROWS_REHEARSED = 64
 
@@ -292,34 +294,45 @@ class Training:
         return round(self.read_before + share * (self.read - self.read_before))
 
     def _blocks(self, scored: int) -> Iterator[TargetRows]:
-        """Yield the rows to learn from; score held-out rows, except for the first `scored` of them."""
-        regime = self.regime
+        """Yield the rows to learn from; score held-out rows, except for the first `scored` of them.
+
+        Held-out rows are scored after every `ROWS_PER_SCORING` rows of a file and at its end, whatever the batches.
+        """
+        regime, waiting, file = self.regime, list[TargetRows](), ""
         _, held_before, start, self.missing = self.base
-        self.read = 0
+        self.read, origin = 0, start
         for batch in self.batches():
             if batch is None:
                 if self._is_due():
                     self.checkpoint()
                 continue
-            self.read_before, self.read = self.read, batch.read
+            if batch.place.file != file:
+                file, origin = batch.place.file, start
+                self._score_waiting(waiting)
             rows, there = rows_of_batch(batch, self.task, self.skip_missing, self.class_weight)
             self.missing += int(np.count_nonzero(~there))
-            stop, aside = start + batch.rows, None
-            if regime.holdout:
-                held = held_out_rows(start, stop, regime.holdout, regime.seed)
-                chosen = np.flatnonzero(held & there)
-                new = chosen[max(0, scored - held_before) :]
-                held_before += len(chosen)
-                if len(new):
-                    aside = rows.taken(new)
-                there &= ~held
-            start = self.rows_read = stop
-            if not there.all():
-                rows = rows.taken(np.flatnonzero(there))
-            if rows.size:
-                yield rows
-            if aside is not None:  # after learning, so that a single batch is not scored by an empty model
-                self._score(aside)
+            cuts, before = scoring_cuts(start - origin, batch.rows) if regime.holdout else [0, batch.rows], self.read
+            for first, last in itertools.pairwise(cuts):
+                self.read_before = self.read
+                self.read = before + round(last / batch.rows * (batch.read - before))
+                learned = there[first:last]
+                if regime.holdout:
+                    held = held_out_rows(start + first, start + last, regime.holdout, regime.seed)
+                    chosen = first + np.flatnonzero(held & learned)
+                    new = chosen[max(0, scored - held_before) :]
+                    held_before += len(chosen)
+                    if len(new):
+                        waiting.append(rows.taken(new))
+                    learned = learned & ~held
+                self.rows_read = start + last
+                some = rows.part(first, last) if learned.all() else rows.taken(first + np.flatnonzero(learned))
+                if some.size:
+                    yield some
+                if (start - origin + last) % ROWS_PER_SCORING == 0:
+                    self._score_waiting(waiting)
+            start += batch.rows
+        if not self.stopped():
+            self._score_waiting(waiting)
 
     def _learn(self, rows: TargetRows) -> list[Line]:
         """Learn from rows and add their metrics, atomically; return the new lines of the table."""
@@ -354,9 +367,12 @@ class Training:
         places = {name: k for k, name in enumerate(self.moments.names)}
         self.moments.add(X.chunk, np.array([places.get(name, -1) for name in X.names], np.int64))
 
-    def _score(self, rows: TargetRows) -> None:
-        """Add the loss of held-out rows with the current model."""
-        learner = self.learner
+    def _score_waiting(self, waiting: list[TargetRows]) -> None:
+        """Add the loss of held-out rows with the current model, and remove them from the list."""
+        if not waiting:
+            return
+        rows, learner = rows_together(waiting), self.learner
+        waiting.clear()
         if isinstance(self.task.loss, JointLoss):
             learner.add_classes(rows.y.tolist())  # an unknown class has no loss
         scores, codes = learner.scores(rows.X), self.task.codes(learner, rows.y)
@@ -473,6 +489,16 @@ def cuts_at_lines(position: int, size: int) -> list[int]:
             cuts.append(line - position)
         line *= 2
     return [*cuts, size]
+
+
+def scoring_cuts(position: int, size: int) -> list[int]:
+    """Return where `size` rows after `position` others are cut for held-out rows to be scored, with 0 and `size`.
+
+    >>> scoring_cuts(4000, 5000), scoring_cuts(4096, 10)
+    ([0, 96, 4192, 5000], [0, 10])
+    """
+    first = ROWS_PER_SCORING - position % ROWS_PER_SCORING
+    return [0, *range(first, size, ROWS_PER_SCORING), size]
 
 
 def is_line(rows: int) -> bool:
