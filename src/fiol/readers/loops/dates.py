@@ -52,6 +52,26 @@ def days_of_date(year, month, day):
 
 
 @inlined_strictly
+def number_piece(data, p, stop, piece, full):
+    """Return the number of one or two digits at p, where it ends, and whether the piece of a format may be so."""
+    value = two_digits(data, p)
+    if value >= 0 and p + U1 < stop:
+        return value, p + U2, True
+    value = np.int64(data[p]) - DIGIT_0
+    return value, p + U1, 0 <= value <= 9 and not full and piece != YEAR and piece != SHORT_YEAR
+
+
+@inlined_strictly
+def month_of_word(word):
+    """Return the month of the first three letters of its name; 0 if there is none."""
+    month = 0
+    for i in range(12):
+        if word == MONTH_FIELDS[i]:
+            month = i + 1
+    return month
+
+
+@inlined_strictly
 def moment_at(data, words, start, stop, formats, j):
     """Days since 1970, the month, and microseconds since midnight of a date in format j; month 0 if it is none.
 
@@ -68,13 +88,7 @@ def moment_at(data, words, start, stop, formats, j):
             fine = data[p] == piece
             p += U1
         elif piece <= SECOND:
-            value = two_digits(data, p)
-            if value >= 0 and p + U1 < stop:
-                p += U2
-            else:
-                value = np.int64(data[p]) - DIGIT_0
-                fine = 0 <= value <= 9 and not full and piece != YEAR and piece != SHORT_YEAR  # type: ignore[assignment]
-                p += U1
+            value, p, fine = number_piece(data, p, stop, piece, full)
             if piece == MONTH:
                 month = value
             elif piece == DAY:
@@ -101,10 +115,7 @@ def moment_at(data, words, start, stop, formats, j):
         elif piece == FULL_WIDTH:
             full = True
         elif piece == MONTH_WORD:
-            word, month = (words[p] & FIRST_BYTES[3]) | THREE_SMALL, 0
-            for i in range(12):
-                if word == MONTH_FIELDS[i]:
-                    month = i + 1
+            month = month_of_word((words[p] & FIRST_BYTES[3]) | THREE_SMALL)
             p += U3
         elif piece == HALF_DAY:
             letter = data[p] | 32

@@ -114,6 +114,50 @@ def json_number(data, words, p):
     return value, stop, fine and not (data[k] == POINT and not DIGIT_0 <= data[k + U1] <= DIGIT_9)
 
 
+@inlined_strictly
+def read_value(data, words, q, end, scratch, cells, cell):
+    """Write the value at q into a cell. Return DONE, STRANGE, or OTHER_KEYS if it is none; where it and escapes end."""
+    c, start, stop, form = data[q], q, q, NULL
+    if c == DOUBLE_QUOTE:
+        start, stop, q, scratch = text_of_json(data, words, q + U1, end, scratch)
+        if stop == U0:
+            return STRANGE, q, scratch
+        q, form = q + U1, TEXT
+    elif c == MINUS or DIGIT_0 <= c <= DIGIT_9:
+        value, q, fine = json_number(data, words, q)
+        if not fine:
+            return STRANGE, q, scratch
+        cells[3][cell], form, stop = value, BARE, q
+    elif words[q] & FIRST_BYTES[4] == WORD_TRUE:
+        q, form = q + U4, YES
+    elif words[q] & FIRST_BYTES[4] == WORD_NULL:
+        q += U4
+    elif words[q] & FIRST_BYTES[5] == WORD_FALSE:
+        q, form = q + U5, NO
+    else:
+        return OTHER_KEYS, q, scratch
+    cells[0][cell], cells[1][cell], cells[2][cell] = start, stop, form
+    return DONE, q, scratch
+
+
+@inlined_strictly
+def read_object(data, words, q, end, scratch, literals, t, cells):
+    """Write the values of the object at q, if it looks like pattern t, into cells. Return the same as `read_value`."""
+    literal_words, literal_ends, firsts = literals
+    last = firsts[t + 1] - firsts[t] - 1
+    for cell in range(last + 1):
+        a, b = np.uint64(literal_ends[firsts[t] + cell]), np.uint64(literal_ends[firsts[t] + cell + 1])
+        if not same_bytes(literal_words, a, b, words, q):
+            return OTHER_KEYS, q, scratch
+        q += b - a
+        if cell < last:
+            code, q, scratch = read_value(data, words, q, end, scratch, cells, cell)
+            if code != DONE:
+                return code, q, scratch
+    q += np.uint64(data[q] == RETURN)
+    return DONE if data[q] == NEWLINE else OTHER_KEYS, q, scratch
+
+
 @jit_beside
 def json_rows(
     data, words, p, end, literal_words, literal_ends, firsts, cells_of,
@@ -140,6 +184,7 @@ def json_rows(
     cells, columns = (starts, stops, forms, numbers, cell_of, False), (kinds, bases, parts, formats, ngrams, spans)
     fixed, prefixes = (known, fixed_words, fixed_ends), (prefix_words, prefix_ends)
     table, rows = (slots, about, text, text_words), (indices, values, y, y_forms, weights, tags)
+    literals = literal_words, literal_ends, firsts
     tail, first, patterns = end + U16, end, firsts.shape[0] - 1
     row, n, names, t = 0, U0, U0, 0
     while p < end:
@@ -149,45 +194,14 @@ def json_rows(
         if row >= y.shape[0]:
             return FULL, row, names, first, mask, p
         first = min(first, p)
-        q, scratch, tries, matched = p, tail, 0, False
-        while tries < patterns and not matched:
-            q, scratch, cell = p, tail, 0
-            last = firsts[t + 1] - firsts[t] - 1
-            while True:
-                a, b = np.uint64(literal_ends[firsts[t] + cell]), np.uint64(literal_ends[firsts[t] + cell + 1])
-                if not same_bytes(literal_words, a, b, words, q):
-                    break
-                q += b - a
-                if cell == last:
-                    q += np.uint64(data[q] == RETURN)
-                    matched = data[q] == NEWLINE
-                    break
-                c, start, stop, form = data[q], q, q, NULL
-                if c == DOUBLE_QUOTE:
-                    start, stop, q, scratch = text_of_json(data, words, q + U1, end, scratch)
-                    if stop == U0:
-                        return STRANGE, row, names, first, mask, p
-                    q, form = q + U1, TEXT
-                elif c == MINUS or DIGIT_0 <= c <= DIGIT_9:
-                    value, q, fine = json_number(data, words, q)
-                    if not fine:
-                        return STRANGE, row, names, first, mask, p
-                    numbers[cell], form = value, BARE
-                elif words[q] & FIRST_BYTES[4] == WORD_TRUE:
-                    q, form = q + U4, YES
-                elif words[q] & FIRST_BYTES[4] == WORD_NULL:
-                    q += U4
-                elif words[q] & FIRST_BYTES[5] == WORD_FALSE:
-                    q, form = q + U5, NO
-                else:
-                    break
-                starts[cell], stops[cell], forms[cell] = start, q if form == BARE else stop, form
-                cell += 1
-            if not matched:
+        code, q, scratch, tries = OTHER_KEYS, p, tail, 0
+        while tries < patterns and code == OTHER_KEYS:
+            code, q, scratch = read_object(data, words, p, end, tail, literals, t, cells)
+            if code == OTHER_KEYS:
                 tries += 1
                 t = t + 1 if t + 1 < patterns else 0
-        if not matched:
-            return OTHER_KEYS, row, names, first, mask, p
+        if code != DONE:
+            return code, row, names, first, mask, p
         for j in range(cell_of.shape[0]):
             cell_of[j] = cells_of[t, j]
         code, n, names, mask = add_cells(

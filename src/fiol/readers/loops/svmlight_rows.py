@@ -50,6 +50,45 @@ def after_query(data, words, p):
     return end if end > start and ends_token(data[end]) else p
 
 
+@inlined_strictly
+def after_blanks(data, p):
+    """Return the place of the first byte from p on that is no blank."""
+    while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
+        p += U1
+    return p
+
+
+@inlined_strictly
+def index_at(data, p, base):
+    """Return the index at p, where its digits end, and DONE; or why it is none, or not one of a feature."""
+    start, index = p, U0
+    while DIGIT_0 <= data[p] <= DIGIT_9:
+        index = index * U10 + np.uint64(data[p] - DIGIT_0)
+        p += U1
+    if data[p] != COLON or p == start:
+        return index, p, NO_INDEX
+    while p - start >= U18 and data[start] == DIGIT_0:
+        start += U1
+    if p - start >= U18 or index >= MOST + base:
+        return index, p, LARGE_INDEX
+    return index, p, DONE if index >= base else ZERO_INDEX
+
+
+@inlined_strictly
+def feature_value_at(data, words, p, hards, hard, low, high):
+    """Return the value at p, where it ends, how many numbers were HARD, and DONE; or why it is none."""
+    start = p
+    if data[p + U1] == SPACE and DIGIT_0 <= data[p] <= DIGIT_9:  # a single digit, as a rule a 1
+        value = np.float64(data[p] - DIGIT_0)
+        p += U1
+    else:
+        value, p, code = number_at(data, words, p)
+        if code == NO_VALUE or not ends_token(data[p]):
+            return value, p, hards, NO_VALUE
+        value, hards = number_told(value, code, start, hards, hard)
+    return value, p, hards, DONE if low <= abs(value) <= high or value == 0.0 else OUT_OF_RANGE
+
+
 @jit_beside
 def svmlight_rows(
     data, words, p, end, base, row, n, y, indptr, indices, values, hard_at, hard_values, known, low, high
@@ -64,8 +103,7 @@ def svmlight_rows(
     hard_at, hard_values = borrowed((hard_at, hard_values))
     hards, hard = U0, (hard_at, hard_values, known)
     while p < end:
-        while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
-            p += U1
+        p = after_blanks(data, p)
         if data[p] != NEWLINE and data[p] != SHARP:
             start = p
             target, p, code = number_at(data, words, p)
@@ -75,38 +113,21 @@ def svmlight_rows(
             if not abs(target) < np.inf:
                 return NO_LABEL, start, row, np.uint64(indptr[row]), hards
             while True:
-                while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
-                    p += U1
+                p = after_blanks(data, p)
                 if data[p] == NEWLINE or data[p] == SHARP:
                     break
-                start, index = p, U0
-                while DIGIT_0 <= data[p] <= DIGIT_9:
-                    index = index * U10 + np.uint64(data[p] - DIGIT_0)
-                    p += U1
-                if data[p] != COLON or p == start:
-                    p = after_query(data, words, start)
-                    if p == start:
-                        return NO_INDEX, start, row, np.uint64(indptr[row]), hards
-                    continue
-                first = start
-                while p - first >= U18 and data[first] == DIGIT_0:
-                    first += U1
-                if p - first >= U18 or index >= MOST + base:
-                    return LARGE_INDEX, start, row, np.uint64(indptr[row]), hards
-                if index < base:
-                    return ZERO_INDEX, start, row, np.uint64(indptr[row]), hards
-                p += U1
                 start = p
-                if data[p + U1] == SPACE and DIGIT_0 <= data[p] <= DIGIT_9:  # a single digit, as a rule a 1
-                    value = np.float64(data[p] - DIGIT_0)
-                    p += U1
-                else:
-                    value, p, code = number_at(data, words, p)
-                    if code == NO_VALUE or not ends_token(data[p]):
-                        return NO_VALUE, start, row, np.uint64(indptr[row]), hards
-                    value, hards = number_told(value, code, start, hards, hard)
-                if not (low <= abs(value) <= high or value == 0.0):
-                    return OUT_OF_RANGE, start, row, np.uint64(indptr[row]), hards
+                index, p, code = index_at(data, start, base)
+                if code == NO_INDEX:
+                    p = after_query(data, words, start)
+                    if p > start:
+                        continue
+                if code != DONE:
+                    return code, start, row, np.uint64(indptr[row]), hards
+                start = p + U1
+                value, p, hards, code = feature_value_at(data, words, start, hards, hard, low, high)
+                if code != DONE:
+                    return code, start, row, np.uint64(indptr[row]), hards
                 indices[n] = np.int32(index - base)
                 values[n] = value
                 n += U1
