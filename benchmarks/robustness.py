@@ -181,11 +181,12 @@ def offsets(rows: int) -> Iterator[Found]:
     order = np.random.default_rng(0).permutation(len(y))[:rows]
     tables.append(("breast_cancer", X[order], np.where(y[order] > 0, 1.0, -1.0), BINARY, 0))
     try:
-        from river.datasets import ImageSegments, synth
+        from river.datasets import ImageSegments, Phishing, synth
     except ImportError:
         pass
     else:
-        for name, made in (("Hyperplane", synth.Hyperplane(seed=42, n_features=10)), ("SEA", synth.SEA(seed=42))):
+        streams = ("Hyperplane", synth.Hyperplane(seed=42, n_features=10)), ("SEA", synth.SEA(seed=42))
+        for name, made in (*streams, ("Phishing", Phishing())):  # type: ignore[no-untyped-call]
             pairs = list(made.take(min(rows, 20_000)))
             X, y = np.array([list(x.values()) for x, _ in pairs], float), np.array([float(y) for _, y in pairs])
             tables.append((name, X, np.where(y > 0.0, 1.0, -1.0), BINARY, 0))

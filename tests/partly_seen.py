@@ -80,8 +80,16 @@ def ensemble_learner(update, in_lanes, compiled=False, **options):
     """A learner of an ensemble with the members in lanes, or each for itself."""
     with lanes(in_lanes):
         found = Learner(update, compiled=compiled, **options)
+    found.engine.settle_origin()  # at 0: learners alone would have origins of their own
     members = len(update.members)
     assert len(found.engine.members_in_use.in_lanes) == members * (in_lanes or compiled)
+    return found
+
+
+def learner_alone(update, **options):
+    """A learner that learns targets as they are, as an `ensemble_learner` does: with an origin of 0."""
+    found = Learner(update, **options)
+    found.engine.settle_origin()
     return found
 
 

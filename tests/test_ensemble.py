@@ -65,8 +65,10 @@ def test_ensemble_scores_match_stacked_members_alone(loss):
     y = np.abs(y + X[:, 0]) if isinstance(loss, fiol.Poisson) else y
     weight = np.random.default_rng(1).choice([1.0, 0.5, 2.0], len(y))
     alone = [new(member) for member in ensemble(loss).members]
-    Z = np.column_stack([learner.learn(X, y, weight) for learner in alone])
     together = new(ensemble(loss))
+    for learner in (*alone, together):
+        learner.engine.settle_origin()  # of targets, at 0
+    Z = np.column_stack([learner.learn(X, y, weight) for learner in alone])
     scores, expected = together.learn(X, y, weight), np.empty(len(y))
     state = new_stack_state(NewtonStack(), len(alone))
     interpreted(stack_rows)(NewtonStack(), loss, Z, y, weight, state, expected)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from partly_seen import learner_alone
 from scipy import sparse
 
 import fiol
@@ -76,7 +77,7 @@ def has_weight(learner):
 def by_loops(update, X, y, weight, classes=None):
     """Row by row: the gate, what it lets pass, every member alone, then the stack. Scores, weights, intercept."""
     d, options = X.shape[1], {"n_features": X.shape[1], "compiled": False, "classes": classes}
-    gate, members = Learner(update.gate, **options), [Learner(member, **options) for member in update.members]
+    gate, *members = (learner_alone(one, **options) for one in (update.gate, *update.members))
     scores = []
     for x, target, w in zip(X, y, weight, strict=True):
         seen = np.where(has_weight(gate), x, 0.0)
@@ -116,6 +117,7 @@ def test_gated_ensemble_matches_a_loop_over_rows(update, several):
     classes = ["a", "b", "c"] if several else None
     expected, w, b, alone, d = by_loops(update, X, y, weight, classes)
     model = new(update, n_features=d, classes=classes)
+    model.engine.settle_origin()  # of targets, at 0
     scores = model.learn(X, y, weight)
     assert (scores == expected).all()
     np.testing.assert_allclose(model.weights, w, rtol=1e-12, atol=1e-15)

@@ -152,7 +152,7 @@ def test_merge_laws_in_float32(name):
 @settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(["FIOL l1", "FIOL", "RDA net", "FIOL ridge", "SGD l1"]),
-    rows=st.lists(st.integers(0, 9), min_size=2, max_size=5),
+    rows=st.lists(st.integers(0, 3), min_size=2, max_size=5),  # fewer than decide which columns are centered
     tree=st.randoms(use_true_random=False),
     average=st.booleans(),
 )

@@ -118,6 +118,9 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
         must_hold(
             loss.value(z, y) >= floor - ROUNDING * abs(floor), loss, "lower", f"value({z:g}, {y:g}) is below {floor:g}"
         )
+        if loss.shift_invariant:
+            same = close(loss.value(z, y), loss.value(z + 8.0, y + 8.0))
+            must_hold(same, loss, "shift_invariant", f"value({z:g}, {y:g}) changes if 8 is added to both")
         if loss.has("hess"):
             check_derivative(loss, "hess", lambda v, y=y: loss.grad(v, y), loss.hess(z, y), z)  # type: ignore[misc]
         if loss.has("conjugate_grad"):

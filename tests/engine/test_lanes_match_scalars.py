@@ -15,11 +15,12 @@ from partly_seen import (
     assert_weights_match,
     ensemble_learner,
     lanes,
+    learner_alone,
     partly_seen,
 )
 
 import fiol
-from fiol import FIOL, L1, AdaGrad, Ensemble, Learner, Ridge, ScaleFree, Unregularized
+from fiol import FIOL, L1, AdaGrad, Ensemble, Ridge, ScaleFree, Unregularized
 
 #: Losses with which members in lanes may have a ridge.
 WITH_RIDGE = [*BINARY, fiol.Squared(), fiol.Huber(0.7)]
@@ -50,7 +51,7 @@ def stack_of(update, Z, stream):
 def check_members(loss, updates, groups, stream, **options):
     """Ensembles of these groups of members match the learners alone and a stack of their scores."""
     dtype = options.get("dtype", "float64")
-    alone = [Learner(update, compiled=False, **options) for update in updates]
+    alone = [learner_alone(update, compiled=False, **options) for update in updates]
     Z = np.column_stack([learner.learn(*stream) for learner in alone])
     for group in map(list, groups):
         update = Ensemble([updates[k] for k in group])
@@ -96,7 +97,9 @@ def test_random_members_in_lanes_match_learners_alone(loss, group, ridge, interc
 
 def scores_behind_gate(update, stream, options):
     """The scores of every member, then of the gate, row by row: members see features that have a weight in the gate."""
-    gate, *alone = (Learner(one, n_features=stream.X.shape[1], **options) for one in (update.gate, *update.members))
+    gate, *alone = (
+        learner_alone(one, n_features=stream.X.shape[1], **options) for one in (update.gate, *update.members)
+    )
     Z = []
     for r in range(len(stream.y)):
         row, target = stream.X[r], ([stream.y[r]], [stream.weight[r]])

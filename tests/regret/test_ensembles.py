@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from partly_seen import learner_alone
 from scipy.optimize import minimize
 
 import fiol
@@ -41,7 +42,7 @@ def signs(y):
 
 def alone(update, X, y, weight):
     """[row, member] scores of all members, each a learner of its own, before every row."""
-    return np.column_stack([Learner(m, compiled=False).learn(X, y, weight) for m in update.members])
+    return np.column_stack([learner_alone(m, compiled=False).learn(X, y, weight) for m in update.members])
 
 
 # --- ledgers ----------------------------------------------------------------------------------
@@ -52,8 +53,8 @@ def test_ledger_has_losses_of_ensemble_and_members(loss):
     X, y, weight = stream()
     y = y if isinstance(loss, Squared) else signs(y)
     update = ensemble(loss)
-    Z, plain, learner = alone(update, X, y, weight), Learner(update, compiled=False), Learner(update, compiled=False)
-    scores = plain.learn(X, y, weight)
+    plain, learner = (learner_alone(update, compiled=False) for _ in range(2))
+    Z, scores = alone(update, X, y, weight), plain.learn(X, y, weight)
     with Ledger(learner, every=7) as ledger:
         assert isinstance(ledger, EnsembleLedger)
         found = [learner.learn(X[a:b], y[a:b], weight[a:b]) for a, b in ((0, 5), (5, 40), (40, 60))]
@@ -176,8 +177,7 @@ def test_audit_compares_with_the_best_combination_of_members(loss):
     y = y if isinstance(loss, Squared) else signs(y)
     found = audit_stack(ensemble(loss), X, y, horizons=[20, 50], sample_weight=weight, compiled=False)
     Z = alone(ensemble(loss), X, y, weight)
-    learner = Learner(ensemble(loss), compiled=False)
-    scores = learner.learn(X, y, weight)
+    scores = learner_alone(ensemble(loss), compiled=False).learn(X, y, weight)
 
     def total(z, t):
         values = 0.5 * (z - y[:t]) ** 2 if isinstance(loss, Squared) else np.logaddexp(0.0, -y[:t] * z)

@@ -51,6 +51,8 @@ class JointLoss(Component):
     kinked: ClassVar[bool] = True
     #: Whether exp(-phi) is the probability of the class.
     is_probability: ClassVar[bool] = False
+    #: As of a `Loss`: scores of classes are not shifted with targets.
+    shift_invariant: ClassVar[bool] = False
     #: Values count as they are, see `fiol.Loss`: scores are margins.
     value_unit: ClassVar[float] = 1.0
     #: Steps have no unit: scores are margins.

@@ -102,13 +102,15 @@ class Loss(Component):
     | `convexity` | the largest known gamma with phi(z) - gamma z^2 / 2 convex |
     | `value_unit` | 1 if values count as they are, as those of margins do; 0, the default, if targets have units |
     | `is_probability` | whether exp(-phi) is the probability of the target |
+    | `shift_invariant` | whether phi(z + c; y + c) = phi(z; y) for every c: then targets may be far from 0 |
     | `alias` | the name of the loss, with its defaults, in estimators and in other libraries |
     | `lanes` | True if all methods are written for SIMD lanes, too: see docs/guides/components.md |
 
     All that follows from a derivative belongs to it. A subclass with a `grad` of its own therefore inherits no `hess`,
-    `dual`, `guess`, `flow`, `conjugate_grad`, `flat_interval`, `dispersion`, `convexity`, `is_probability` or `alias`
-    (`defaults_of_grad`), and has the defaults unless it defines them. A subclass with a `predict` of its own sets its
-    `link`, or has no ONNX graph; one with another link than its base has a `predict` of its own.
+    `dual`, `guess`, `flow`, `conjugate_grad`, `flat_interval`, `dispersion`, `convexity`, `is_probability`,
+    `shift_invariant` or `alias` (`defaults_of_grad`), and has the defaults unless it defines them. A subclass with a
+    `predict` of its own sets its `link`, or has no ONNX graph; one with another link than its base has a `predict` of
+    its own.
 
     >>> class LogCosh(Loss):
     ...     def value(self, z, y): return abs(z - y) + log1p(safe_exp(-2 * abs(z - y))) - log(2)
@@ -155,6 +157,8 @@ class Loss(Component):
     lanes: ClassVar[bool] = False
     #: Whether exp(-phi) is the probability of the target: the sum over all targets is 1, whatever the score.
     is_probability: ClassVar[bool] = False
+    #: Whether phi(z + c; y + c) = phi(z; y) for every c: then a target far from 0 is as easy as one near it.
+    shift_invariant: ClassVar[bool] = False
 
     if TYPE_CHECKING:
 
@@ -314,7 +318,7 @@ class Loss(Component):
 def defaults_of_grad() -> dict[str, Any]:
     """Return the attributes that belong to a derivative, with their values in a class that defines `grad` alone."""
     defaults = {"dual": Loss.dual, "guess": Loss.guess, "convexity": 0.0, "alias": ""}
-    defaults |= {"curvature": Loss.curvature, "is_probability": False}
+    defaults |= {"curvature": Loss.curvature, "is_probability": False, "shift_invariant": False}
     return defaults | dict.fromkeys(("hess", "flow", "conjugate_grad", "flat_interval", "dispersion"))
 
 
@@ -347,6 +351,7 @@ class Squared(Loss):
     """
 
     alias: ClassVar[str] = "squared_error"
+    shift_invariant: ClassVar[bool] = True
     lanes: ClassVar[bool] = True
     convexity: ClassVar[float] = 1.0
 
@@ -409,6 +414,7 @@ class Quantile(Straight):
     """
 
     alias: ClassVar[str] = "quantile"
+    shift_invariant: ClassVar[bool] = True
     lanes: ClassVar[bool] = True
     tau: float = 0.5
 
@@ -445,6 +451,7 @@ class Absolute(Straight):
     """
 
     alias: ClassVar[str] = "absolute_error"
+    shift_invariant: ClassVar[bool] = True
     lanes: ClassVar[bool] = True
 
     def value(self, z: float, y: float) -> float:
@@ -481,6 +488,7 @@ class EpsilonInsensitive(Straight):
     """
 
     alias: ClassVar[str] = "epsilon_insensitive"
+    shift_invariant: ClassVar[bool] = True
     lanes: ClassVar[bool] = True
     epsilon: float = 0.1
 
@@ -521,6 +529,7 @@ class SquaredEpsilonInsensitive(Loss):
     """
 
     alias: ClassVar[str] = "squared_epsilon_insensitive"
+    shift_invariant: ClassVar[bool] = True
     lanes: ClassVar[bool] = True
     epsilon: float = 0.1
 
@@ -564,6 +573,7 @@ class Huber(Loss):
     """
 
     alias: ClassVar[str] = "huber"
+    shift_invariant: ClassVar[bool] = True
     lanes: ClassVar[bool] = True
     delta: float = 1.0
 

@@ -1,4 +1,4 @@
-"""Centering: the running mean is subtracted from columns far from 0.
+"""Centering: the running mean is subtracted from columns far from 0, and an origin from targets.
 
 A column of mean 1000 and standard deviation 1 is nearly one more intercept: its information about targets is lost among
 the digits that it shares with the intercept. With the mean m of the values so far subtracted, the score
@@ -14,31 +14,53 @@ mean was large compared with the distances of values from it. They are centered 
 absent, since an absent value is 0. All other features, of sparse rows most or all, are not changed, at no cost.
 
 The means of a stream may drift, and a mean that lags behind is worse than none: so the mean has to be clearly larger
-than the distances. Rows in random order, as in an estimator's `fit`, have means that stay, and half of the largest
-distance is enough (`Centering.in_random_order`).
+than the distances. In random order means stay, and a small part of the largest distance is enough. Rows are in random
+order in an estimator's `fit` (`Centering.in_random_order`). In a stream a column is taken for one in random order if
+consecutive values differ as much as any two: then the mean square of their differences is twice the variance, and less
+in a series that drifts (von Neumann's ratio). Such columns need to be in half of the rows only. They are centered if
+columns in random order are most entries of a row: otherwise rows are sparse, and subtracting means costs much time.
 
 When a feature becomes centered, the intercept takes over the score of the mean, so that no prediction changes, and the
 statistics of its step size are reset, with the distances from the mean instead of values. (Anchors that keep all rounds
 reset the weight, too: it follows from sums over values that were not centered.)
+
+Targets far from 0 are the same problem: with targets of 1e6 and a standard deviation of 1, the steps of all weights
+are those of the intercept's error. If the loss allows it (`Loss.shift_invariant`), the rounds learn from y - origin,
+and scores are those of the rounds plus the origin. The origin is the first target with a sample weight. After 2, 4, 8
+and 16 rows it becomes the median of the targets so far, since the first one may be an exception. Then intercepts
+change by the difference, so that predictions stay, or by the part of it that brings them to 0: a level that was
+learned is not added to the new origin, and one that was not is taken from it.
 """
 
 from __future__ import annotations
 
+import sys
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fiol.components.row import Floats, Indices
 from fiol.components.simd import larger
+from fiol.features.chunk import Chunk
 
 #: After this many rows it is decided which features are centered:
-WINDOW = 32
+WINDOW = 16
 #: those that are in this fraction of the rows,
 NEARLY_ALL = 0.9
 #: with a mean larger than this many times the largest distance from it,
 FAR_FROM_0 = 2.0
-#: or than this many times where rows come in random order.
-FAR_IN_RANDOM_ORDER = 0.5
+#: or in random order those that are in this fraction of the rows,
+OFTEN = 0.5
+#: with a mean larger than this many times the largest distance from it,
+FAR_IN_RANDOM_ORDER = 0.25
+#: if columns in random order are at least this fraction of the entries of a row.
+MOST_ENTRIES = 0.75
+#: A column is in random order if squared differences of consecutive values add up to more than this many times the
+#: squared distances from the mean: 2 on average, with a standard deviation of 0.5.
+RANDOM_RATIO = 1.0
+#: The columns of `Centering.seen`.
+SEEN = 8
 
 
 class Centering(NamedTuple):
@@ -53,6 +75,8 @@ class Centering(NamedTuple):
     sums: Floats  #: and the sums of their values in all rows, each as far from the mean as it is learned,
     widths: Floats  #: and the largest distances from the mean (`learned_value`)
     far: Floats  #: `FAR_FROM_0` or `FAR_IN_RANDOM_ORDER`, as an array of one
+    origin: Floats  #: of targets, and how many there are in `targets`
+    targets: Floats  #: the first ones, as many as the window has rows, then zeros; empty if the origin does not change
 
     @property
     def rows(self) -> float:
@@ -65,14 +89,33 @@ class Centering(NamedTuple):
         return self.rows < WINDOW
 
     @property
+    def awaits_target(self) -> bool:
+        """Whether the next target becomes the origin."""
+        return self.targets.shape[0] > 0 and self.origin[1] == 0.0 and self.watches
+
+    @property
+    def steady_rows(self) -> int:
+        """For how many more rows neither the origin nor the centered features change."""
+        if not self.watches:
+            return sys.maxsize
+        rows = int(self.rows)
+        if self.awaits_target:
+            return 1
+        return (min(1 << rows.bit_length(), WINDOW) if self.targets.shape[0] else WINDOW) - rows
+
+    @property
     def seen(self) -> Floats:
-        """Of the first rows, a line per feature: its number, count of rows, sum, least and largest value."""
+        """Of the first rows, a line per feature with `SEEN` numbers.
+
+        Its number, count of rows, sum, least and largest value; of all rows, where it is 0 if absent, the last value,
+        the sum of squared differences of consecutive values, and that of squared distances from the mean.
+        """
         return self.window[: np.count_nonzero(self.window[:, 1])]
 
     @property
     def idle(self) -> bool:
-        """Whether no feature is centered, for good."""
-        return not self.features.shape[0] and not self.watches
+        """Whether no feature is centered, for good, and targets are learned as they are."""
+        return not self.features.shape[0] and not self.watches and self.origin[0] == 0.0
 
     @property
     def means(self) -> Floats:
@@ -83,20 +126,51 @@ class Centering(NamedTuple):
         """Return the centering of rows in random order; unchanged after the first row, whose order was another."""
         return self if self.rows else self._replace(far=np.array([FAR_IN_RANDOM_ORDER]))
 
-    def decided(self) -> Centering:
-        """Return the centering with the centered features decided."""
-        feature, number, total, low, high = self.seen.T
+    def decided(self, entries: int = 0) -> Centering:
+        """Return the centering with the centered features decided; the last row has this many entries."""
+        feature, number, total, low, high, _, steps, scatter = self.seen.T
         absent = number < self.rows
         low, high = np.where(absent, np.minimum(low, 0.0), low), np.where(absent, np.maximum(high, 0.0), high)
         mean = total / self.rows
         distance = np.maximum(high - mean, mean - low)
-        chosen = (number >= NEARLY_ALL * self.rows) & (np.abs(mean) > self.far[0] * distance)
+        chosen = (number >= NEARLY_ALL * self.rows) & (np.abs(mean) > FAR_FROM_0 * distance)
+        chosen &= (mean != 1.0) | (distance > 0.0)  # 1 in every row: an indicator of sparse rows
+        shuffled = (steps > RANDOM_RATIO * scatter) | (self.far[0] < FAR_FROM_0)
+        shuffled &= number >= OFTEN * self.rows
+        if np.count_nonzero(chosen | shuffled) >= MOST_ENTRIES * entries:
+            chosen |= shuffled & (np.abs(mean) > FAR_IN_RANDOM_ORDER * distance)
         kept = {"features": feature[chosen].astype(np.int32), "sums": total[chosen], "widths": distance[chosen]}
         return self._replace(window=NO_WINDOW, **kept)
 
+    def with_targets(self, y: Floats, sample_weights: Floats) -> Centering:
+        """Return the centering after these of the first targets; without a sample weight a target does not count."""
+        if not self.watches or not self.targets.shape[0]:
+            return self
+        origin, targets = self.origin.copy(), self.targets.copy()
+        for target in y[sample_weights > 0.0].tolist():
+            number = int(origin[1])
+            if number == 0:
+                origin[0] = target
+            if number < WINDOW:
+                targets[number] = target
+                origin[1] += 1.0
+        return self._replace(origin=origin, targets=targets)
+
+    @property
+    def median(self) -> float:
+        """The origin that is due: the lower median of the first targets after 2, 4, 8 and 16 rows, else that of now."""
+        rows, number = int(self.rows), int(self.origin[1])
+        if not self.targets.shape[0] or not number or rows & (rows - 1):
+            return float(self.origin[0])
+        return float(np.sort(self.targets[:number])[(number - 1) // 2])
+
+    def with_origin(self, origin: float) -> Centering:
+        """Return the centering with this origin of targets."""
+        return self._replace(origin=np.array([origin, self.origin[1]]))
+
     def with_room(self, entries: int) -> Centering:
         """Return a copy with its own arrays and unused lines for the features of a few rows of this many entries."""
-        window = np.zeros((len(self.seen) + 8 * (entries + 1), 5))
+        window = np.zeros((len(self.seen) + 8 * (entries + 1), SEEN))
         window[: len(self.seen)] = self.seen
         return own_centering(self._replace(window=window))
 
@@ -110,15 +184,30 @@ class Centering(NamedTuple):
         return self._replace(window=window, **kept)
 
     def arrays(self) -> dict[str, Any]:
-        """Return the arrays, by name."""
+        """Return the arrays, by name; before the first row without an origin, as in files that had none."""
         parts = self._replace(window=self.seen, features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
+        if not self.rows and self.targets.shape[0]:
+            del parts["origin"], parts["targets"]
         return {f"centring.{name}": array for name, array in parts.items()}
 
 
 #: The window before the first row.
-NO_WINDOW = np.zeros((0, 5))
-#: Before the first row.
-NO_ROWS = Centering(np.zeros(1), NO_WINDOW, np.empty(0, np.int32), np.empty(0), np.empty(0), np.array([FAR_FROM_0]))
+NO_WINDOW = np.zeros((0, SEEN))
+#: The targets of an origin that does not change.
+NO_TARGETS = np.empty(0)
+#: Before the first row, with targets as they are.
+NO_ROWS = Centering(
+    np.zeros(1),
+    NO_WINDOW,
+    np.empty(0, np.int32),
+    np.empty(0),
+    np.empty(0),
+    np.array([FAR_FROM_0]),
+    np.zeros(2),
+    NO_TARGETS,
+)
+#: Before the first row, where an origin is subtracted from targets.
+NO_ORIGIN = NO_ROWS._replace(targets=np.zeros(WINDOW))
 #: No feature is centered, for good.
 AS_THEY_ARE = NO_ROWS._replace(so_far=np.array([float(WINDOW)]))
 
@@ -132,13 +221,18 @@ def united_windows(parts: list[Centering]) -> Floats:
     """Return the `seen` of several parts of the first rows together."""
     windows = [part.seen for part in parts]
     feature = np.unique(np.concatenate([window[:, 0] for window in windows]))
-    found = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf], (len(feature), 1))
-    found[:, 0] = feature
-    for window in windows:
-        place = np.searchsorted(feature, window[:, 0])
+    found = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf, 0.0, 0.0, 0.0], (len(feature), 1))
+    found[:, 0], rows = feature, 0.0
+    for part, window in zip(parts, windows, strict=True):
+        place, both = np.searchsorted(feature, window[:, 0]), rows + part.rows
+        apart = found[place, 2] / max(rows, 1.0) - window[:, 2] / max(part.rows, 1.0)
         found[place, 1:3] += window[:, 1:3]
         found[place, 3] = np.minimum(found[place, 3], window[:, 3])
         found[place, 4] = np.maximum(found[place, 4], window[:, 4])
+        found[place, 5] = window[:, 5]
+        found[place, 6:] += window[:, 6:]
+        found[place, 7] += apart**2 * rows * part.rows / max(both, 1.0)
+        rows = both
     return found
 
 
@@ -148,26 +242,80 @@ def after_first(window: Floats, rows: float, far: Floats) -> Centering:
     return NO_ROWS._replace(so_far=np.array([rows]), window=window[possible], far=far)
 
 
+def joined_targets(parts: list[Centering]) -> tuple[float, Floats]:
+    """Return the number of the first targets of several parts, and these; none if a part has settled its origin."""
+    first = np.concatenate([part.targets[: int(part.origin[1])] for part in parts])[:WINDOW]
+    targets = np.zeros(WINDOW)
+    targets[: len(first)] = first
+    settled = any(not part.targets.shape[0] for part in parts)
+    return (1.0, NO_TARGETS) if settled else (float(len(first)), targets)
+
+
 def fewest_rows(rows: float) -> float:
-    """Return in how many of the first `rows` rows a feature must be to be in nearly all of the window in the end."""
-    return rows - (1.0 - NEARLY_ALL) * larger(rows, WINDOW)
+    """Return in how many of the first `rows` rows a feature must be to be in enough of the window in the end."""
+    return rows - (1.0 - OFTEN) * larger(rows, WINDOW)
 
 
-def centering_from(arrays: dict[str, Any], features: int) -> Centering:
+def watch_rows(call: Any, centering: Centering, chunk: Chunk) -> Centering:
+    """Return the statistics of features after some more of the first rows; kernels are called by `call`."""
+    from fiol.engine.round.center_rows import watch_row  # imported here: `import fiol` loads no compiler
+
+    for start, stop in pairwise(chunk.indptr.tolist()):
+        window, rows = np.zeros((len(centering.window) + stop - start, SEEN)), centering.rows + 1.0
+        row = chunk.indices[start:stop], chunk.data[start:stop]
+        lines = call(watch_row, *row, centering.seen, rows, window)
+        centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
+    return centering
+
+
+def shifted(intercept: Any, shift: float) -> Any:
+    """Return what is nearest to 0 between intercepts and intercepts plus a shift.
+
+    >>> [float(shifted(intercept, 5.0)) for intercept in (-8.0, -4.0, 1.0)]
+    [-3.0, 0.0, 1.0]
+    """
+    return np.clip(0.0, np.minimum(intercept, intercept + shift), np.maximum(intercept, intercept + shift))
+
+
+def less(y: Any, origin: float) -> Any:
+    """Return targets less their origin; codes of classes, whose origin is 0, as they are."""
+    return y - origin if origin else y
+
+
+def first_loss(loss: Any, y: Any, sample_weights: Any) -> float:
+    """Return the weighted sum of the losses of targets that are predicted as 0."""
+    return float(sum(w * loss.value(0.0, target) for w, target in zip(sample_weights, y, strict=True)))
+
+
+def first_centering(loss: Any) -> Centering:
+    """Return the centering before the first row, with an origin of targets if the loss allows it."""
+    return NO_ORIGIN if loss.shift_invariant else NO_ROWS
+
+
+def centering_from(arrays: dict[str, Any], features: int, loss: Any) -> Centering:
     """Return the centering with these `arrays`, of this many features; ValueError if they do not fit."""
     if not len(arrays.get("centring.widths", ())):  # in older files: the next values set them
         arrays = {**arrays, "centring.widths": np.zeros_like(arrays.get("centring.sums", NO_ROWS.sums))}
+    window = arrays.get("centring.window", NO_WINDOW)
+    if window.ndim == 2 and window.shape[1] == 5:  # in older files: columns that are not in random order
+        arrays = {**arrays, "centring.window": np.hstack([window, np.zeros((len(window), SEEN - 5))])}
+    if "centring.origin" not in arrays:  # before the first row, and in older files, whose origin is 0
+        first = first_centering(loss) if not np.any(arrays.get("centring.so_far", 1.0)) else NO_ROWS
+        arrays = {**arrays, "centring.origin": first.origin, "centring.targets": first.targets}
     for name, own in NO_ROWS.arrays().items():
         array = arrays.get(name)
         if array is None or array.dtype != np.float64 or array.ndim != own.ndim or not np.isfinite(array).all():
             raise ValueError(f"array {name!r} is missing or does not fit the update")
-    rows, window, chosen, sums, widths, far = (arrays[f"centring.{name}"] for name in Centering._fields)
+    rows, window, chosen, sums, widths, far, *origin = (arrays[f"centring.{name}"] for name in Centering._fields)
     rising = (np.diff(chosen) > 0.0).all() and (chosen >= 0.0).all() and (chosen < features).all()
     one = rows.shape == far.shape == (1,) and rows[0] >= 0.0 and far[0] > 0.0
-    if not one or window.shape[1:] != (5,) or not sums.shape == widths.shape == chosen.shape or not rising:
+    if not one or window.shape[1:] != (SEEN,) or not sums.shape == widths.shape == chosen.shape or not rising:
         raise ValueError("arrays 'centring' do not fit the update")
     if (chosen != np.floor(chosen)).any() or (chosen.shape[0] and rows[0] < 1.0):
         raise ValueError("arrays 'centring' do not name features that have a mean")
     if (widths < 0.0).any():
         raise ValueError("array 'centring.widths' must not be negative")
-    return Centering(rows.copy(), window.copy(), chosen.astype(np.int32), sums.copy(), widths.copy(), far.copy())
+    number = origin[0][1] if origin[0].shape == (2,) else -1.0
+    if not (0.0 <= number <= WINDOW and number.is_integer()) or origin[1].shape[0] not in (0, WINDOW):
+        raise ValueError("arrays 'centring' do not have an origin of targets")
+    return own_centering(Centering(rows, window, chosen.astype(np.int32), sums, widths, far, *origin))

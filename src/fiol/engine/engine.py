@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import WINDOW, Centering
+from fiol.engine.centering import NO_TARGETS, Centering, first_loss, less, watch_rows
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
 from fiol.engine.interrupts import paced
 from fiol.engine.kernel_caller import KernelCaller
+from fiol.engine.observer import Observer
 from fiol.engine.outliers import cut_outliers, largest_values
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
 from fiol.features.chunk import SMALLEST, Chunk
@@ -25,33 +26,6 @@ from fiol.features.transaction import Transaction
 CENTERED_AT_ONCE = 2**18
 #: An `order` of rows that stands for all rows as they come.
 IN_ORDER = np.empty(0, np.int64)
-
-
-class Observer(Protocol):
-    """Measures an engine between rounds (`fiol.regret.Ledger` is one), see `Engine.set_observer`.
-
-    An observed engine allocates memory for a chunk and leaves the rounds to `observe`, which makes them one by one
-    (`Engine.learn_plainly`) or by a kernel that contains the engine's own round.
-    """
-
-    def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
-        """Make a round per row, in order, and return the score of each row before its round.
-
-        Whatever is raised, the measurements include the rounds that the engine's clock counts, and no others.
-        """
-
-    @property
-    def row_cost(self) -> float:
-        """The cost of observing a round besides the entries of its row, see `Engine.row_cost`."""
-
-    def mark(self) -> Any:
-        """Return a token for `rewind`."""
-
-    def rewind(self, mark: Any) -> None:
-        """Drop the measurements since `mark`: the engine has taken these rounds back."""
-
-    def centre(self, centering: Centering) -> None:
-        """Center all following rows by these means."""
 
 
 class Engine(KernelCaller, ABC):
@@ -144,14 +118,19 @@ class Engine(KernelCaller, ABC):
 
     # --- learning -----------------------------------------------------------------------------
 
-    def learn(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
-        """Make a round per row, or for the rows in `order`; return the score of each before its round, 0 for others."""
+    def learn(
+        self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER, less_origin: bool = False
+    ) -> Floats:
+        """Make a round per row, or for the rows in `order`; return the score of each before its round, 0 for others.
+
+        With `less_origin` scores are those of the rounds, without the origin of targets.
+        """
         before, rounds = self.storage_in_use(), self.rounds
         try:
             with overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
-                if self.centering is None or self.centering.idle:
+                if self.centering is None or (self.centering.idle and self.observer is None):
                     return self.learn_in_parts(chunk, y, sample_weights, order)
-                return self.learn_centered(chunk, y, sample_weights, order)
+                return self.learn_centered(chunk, y, sample_weights, order, less_origin)
         except BaseException:
             if self.compiled and self.rounds == rounds:
                 self.undo_growth(before)
@@ -229,40 +208,93 @@ class Engine(KernelCaller, ABC):
 
     # --- centering ----------------------------------------------------------------------------
 
-    def learn_centered(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
-        """Learn from rows less their running means; the means include the rows of all rounds made."""
+    def learn_centered(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any, less_origin: bool) -> Floats:
+        """Learn from rows less their running means, and targets less their origin.
+
+        The means include the rows of all rounds made.
+        """
         rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *self.trailing))
         per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
         while start < rows:
             known: Any = self.centering
-            most = WINDOW - int(known.rows) if known.watches else max(int(CENTERED_AT_ONCE / per_row), 1)
+            most = min(known.steady_rows, max(int(CENTERED_AT_ONCE / per_row), 1))
             if self.observer is not None and known.features.shape[0]:
-                self.observer.centre(known)
                 most = 1  # the comparator is moved with every row
             some: Any = slice(start, min(start + most, rows))
             start = some.stop
             some = order[some] if len(order) else some
             block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
-            before, old = self.rounds, known
-            centered, known = self.subtract_means(block, old)
+            old: Centering = known
+            before, targets, weights = self.rounds, y[some], sample_weights[some]
+            centered, known = self.subtract_means(block, old.with_targets(targets, weights))
+            if self.observer is not None:
+                self.observer.centre(old._replace(origin=known.origin))
+            first = old.awaits_target and not known.awaits_target
+            if first:
+                self.count_first_loss(targets, weights)
             try:
-                scores[some] = self.learn_in_parts(centered, y[some], sample_weights[some], IN_ORDER)
-                self.set_means(known)
+                scores[some] = self.learn_in_parts(centered, less(targets, known.origin[0]), weights, IN_ORDER)
+                scores[some] += 0.0 if less_origin else old.origin[0]
+                self.set_means(known, int(np.diff(block.indptr)[-1]))
             except BaseException:
+                if first and self.rounds == before:
+                    self.count_first_loss(targets, -weights)
                 if self.rounds > before and self.centering is old:  # interrupted: the means follow the rounds made
-                    made = block.row_block(0, self.rounds - before)
-                    self.set_means(known if made.rows == block.rows else self.subtract_means(made, old)[1])
+                    made = self.rounds - before
+                    if made < block.rows:
+                        some_more = old.with_targets(targets[:made], weights[:made])
+                        known = self.subtract_means(block.row_block(0, made), some_more)[1]
+                    self.set_means(known, int(np.diff(block.indptr)[made - 1]))
                 raise
         return scores
 
-    def set_means(self, means: Centering) -> None:
-        """Subtract these means from now on, and decide which features are centered, if it is time: all at once."""
-        if means.watches or not means.window.shape[0]:
-            self.replace(centering=means)
-            return
-        new = means.decided()
-        moved = self.centered_storage(new.features, new.means, new.widths) if new.features.shape[0] else self.storage
+    def set_means(self, means: Centering, entries: int = 0) -> None:
+        """Subtract these means from now on, and decide which features are centered, if it is time: all at once.
+
+        The last row has this many entries.
+        """
+        new, moved = means.with_origin(means.median if self.shifts else means.origin[0]), self.storage
+        if new.origin[0] != means.origin[0]:
+            self.shift_intercepts(float(means.origin[0] - new.origin[0]))
+        if not means.watches and (means.window.shape[0] or means.targets.shape[0]):
+            new = new.decided(entries)._replace(targets=NO_TARGETS)
+            if new.features.shape[0]:
+                moved = self.centered_storage(new.features, new.means, new.widths)
         self.set_storage(moved._replace(centering=new))
+
+    @property
+    def shifts(self) -> bool:
+        """Whether the intercepts can be changed without changing anything else."""
+        return True
+
+    @property
+    def origin(self) -> float:
+        """What is subtracted from targets before learning, and part of every score."""
+        return 0.0 if self.centering is None else float(self.centering.origin[0])
+
+    def settle_origin(self) -> None:
+        """Keep the origin as it is: the intercept is given."""
+        if self.centering is not None and self.centering.targets.shape[0]:
+            self.replace(centering=self.centering._replace(targets=NO_TARGETS))
+
+    def shift_intercepts(self, shift: float) -> None:
+        """Add `shift` to the intercepts, or the part of it that brings them to 0 (`shifted`)."""
+        raise NotImplementedError  # levels shift their own
+
+    @property
+    def steady_rows(self) -> int:
+        """For how many more rows neither the origin of targets nor the centered features change."""
+        return sys.maxsize if self.centering is None else self.centering.steady_rows
+
+    @property
+    def awaits_target(self) -> bool:
+        """Whether the next target becomes the origin."""
+        return self.centering is not None and self.centering.awaits_target
+
+    def count_first_loss(self, y: Floats, sample_weights: Floats) -> None:
+        """Count the loss of the first target, which becomes the origin: it was predicted as 0."""
+        if self.observer is not None:
+            self.observer.count_first_loss(first_loss(self.plan.problem.loss, y, sample_weights))
 
     def subtract_means(self, chunk: Chunk, centering: Any, learning: bool = True) -> tuple[Chunk, Centering]:
         """Return the centered rows, and the means after them.
@@ -272,8 +304,8 @@ class Engine(KernelCaller, ABC):
         from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
 
         if centering.watches:
-            return chunk, self.watched(centering, chunk) if learning else centering
-        if centering.idle:
+            return chunk, watch_rows(self.call, centering, chunk) if learning else centering
+        if not centering.features.shape[0]:
             return chunk, centering
         size = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1
         sums, widths = centering.sums.copy(), centering.widths.copy()
@@ -287,17 +319,6 @@ class Engine(KernelCaller, ABC):
         count = centering.so_far + chunk.rows * learning
         found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
         return found, centering._replace(so_far=count, sums=sums, widths=widths)
-
-    def watched(self, centering: Centering, chunk: Chunk) -> Centering:
-        """Return the statistics of features after some more of the first rows."""
-        from fiol.engine.round.center_rows import watch_row
-
-        for start, stop in pairwise(chunk.indptr.tolist()):
-            window, rows = np.zeros((len(centering.window) + stop - start, 5)), centering.rows + 1.0
-            row = chunk.indices[start:stop], chunk.data[start:stop]
-            lines = self.call(watch_row, *row, centering.seen, rows, window)
-            centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
-        return centering
 
     def centred(self, chunk: Chunk) -> Chunk:
         """Return rows to be scored, centered."""
@@ -449,7 +470,7 @@ class Engine(KernelCaller, ABC):
 
     def intercept_weight(self, averaged: bool) -> Any:
         """Return the intercept of every score, or its average, of rows as they come; 0 without one."""
-        return self.uncentered(self.working_intercept(averaged), averaged)
+        return self.uncentered(self.working_intercept(averaged), averaged) + self.origin
 
     @abstractmethod
     def working_intercept(self, averaged: bool) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.components.combiners import NewtonStack
 from fiol.components.row import Floats
+from fiol.engine.centering import less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine, Member, restacked
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
@@ -150,8 +151,11 @@ class LevelsEngine(Engine):
         start = 0
         if self.basis is None:
             start = min(chunk.rows, int(self.options.rows) - self.storage.first_rows.rows)
-            some = slice(0, start)
-            scores[some] = self.learn_first(chunk.row_block(0, start), y[some], sample_weights[some])
+            done = 0
+            while done < start:
+                some = slice(done, min(start, done + self.levels[0].steady_rows))
+                done = some.stop
+                scores[some] = self.learn_first(chunk.row_block(some.start, done), y[some], sample_weights[some])
         while start < chunk.rows:
             rest = chunk.row_block(start, start + self.rows_until_look())
             for rows, block in self.in_blocks(rest):
@@ -159,6 +163,10 @@ class LevelsEngine(Engine):
                 scores[some] = self.learn_piece(block, y[some], sample_weights[some])
             start += rest.rows
         return scores
+
+    @property
+    def origin(self) -> float:
+        return self.levels[0].origin
 
     def rows_until_look(self) -> int:
         """Return how many rows can be learned from before columns are looked at; look at them now if it is time."""
@@ -248,16 +256,20 @@ class LevelsEngine(Engine):
         """Make a round per row of every level and of the stack; an interrupt is raised after the last round.
 
         Until the basis is found, scores are those of level 1. The stack makes no rounds for rows whose scores an
-        interrupt has lost.
+        interrupt has lost. It learns from scores and targets less their origin, as the levels do.
         """
+        before, waits = self.origin, self.levels[0].awaits_target
         Z = np.zeros((len(y), *self.trailing, self.options.levels))
         ends, last = [level.rounds + len(y) for level in self.levels], self.rounds + len(y)
         try:
             for k, (level, rows) in enumerate(zip(self.levels, chunks, strict=True)):
-                Z[..., k] = level.learn(rows, y, sample_weights)
+                Z[..., k] = level.learn(rows, y, sample_weights, less_origin=True)
             Z[..., len(chunks) :] = Z[..., len(chunks) - 1 :][..., :1]
-            scores = self.stack.learn(self.call, Z, y, sample_weights)
-            return Z[..., 0] if self.basis is None else scores
+            learned = less(y, self.origin if waits else before)
+            if waits and self.origin:
+                self.stack.add_first_loss(y, sample_weights)
+            scores = self.stack.learn(self.call, Z, learned, sample_weights)
+            return (Z[..., 0] if self.basis is None else scores) + before
         except KeyboardInterrupt:
             for level, rows, end in zip(self.levels, chunks, ends, strict=True):
                 while level.rounds < end:
@@ -297,14 +309,14 @@ class LevelsEngine(Engine):
     def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Let the stacks of all levels learn anew, and then that of their scores; see `Engine.restack`."""
         each = zip(self.levels, self.expanded(chunk), strict=True)
-        Z = np.stack([level.restack(rows, y, sample_weights) for level, rows in each], axis=-1)
+        Z = np.stack([level.restack(rows, y, sample_weights) for level, rows in each], axis=-1) - self.origin
         if self.basis is None:
-            return Z[..., 0]
+            return Z[..., 0] + self.origin
         now = sum_of_products(self.mixing, np.moveaxis(Z, -1, 0))
-        scores, stack = restacked(self, self.stack, Z, now, y, sample_weights)
+        scores, stack = restacked(self, self.stack, Z, now, less(y, self.origin), sample_weights)
         if stack is not self.stack:
             self.replace(stack=stack)
-        return scores
+        return scores + self.origin
 
     def expect_random_order(self) -> None:
         for level in self.levels:
@@ -351,10 +363,10 @@ class LevelsEngine(Engine):
         return np.ones(1) if self.basis is None else self.stack.member_weights()
 
     def scores_of_levels(self, chunk: Chunk) -> Floats:
-        """Return the scores of rows by every level, [row, ..., level]."""
+        """Return the scores of rows by every level, [row, ..., level], less the origin."""
         Z = np.zeros((chunk.rows, *self.trailing, len(self.levels)))
         for k, (level, rows) in enumerate(zip(self.levels, self.expanded(chunk), strict=True)):
-            Z[..., k] = level.scores(rows)
+            Z[..., k] = level.scores_less_origin(rows)
         return Z
 
     def in_blocks(self, chunk: Chunk) -> Iterator[tuple[slice, Chunk]]:
@@ -369,7 +381,7 @@ class LevelsEngine(Engine):
         scores = np.zeros((chunk.rows, *self.trailing))
         for some, block in self.in_blocks(chunk):
             scores[some] = sum_of_products(self.mixing, np.moveaxis(self.scores_of_levels(block), -1, 0))
-        return scores
+        return scores + self.origin
 
     def variances(self, chunk: Chunk) -> Floats:
         """Return the variances of scores: of the best level, plus those of the stack's weights."""
@@ -423,7 +435,8 @@ class LevelsEngine(Engine):
         return self.levels[-1].scales(self.total_features(features))
 
     def working_intercept(self, averaged: bool) -> Any:
-        found = [v * level.intercept_weight(averaged) for v, level in zip(self.mixing, self.levels, strict=True)]
+        levels = [level.uncentered(level.working_intercept(averaged), averaged) for level in self.levels]
+        found = [v * level for v, level in zip(self.mixing, levels, strict=True)]
         return sum(found[1:], found[0])
 
     def report(self, features: int) -> list[Member]:

@@ -22,7 +22,7 @@ from fiol.algorithms.state import (
     spread,
 )
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import Centering, centering_from
+from fiol.engine.centering import Centering, centering_from, shifted
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.float32_guard import limits, longest_step
 from fiol.engine.interrupts import paced, piece_of
@@ -161,10 +161,11 @@ class UpdateEngine(Engine):
     def start_from(self, w: Floats, intercept: Any) -> None:
         from fiol.engine.round.reading import store_weights
 
+        self.settle_origin()
         self.grow(w.shape[0])
         self.call(store_weights, self.plan, self.state, self.ticks, w)
         if self.intercept.w.shape[0] > 0:
-            shift = np.array([intercept], np.float64)
+            shift = np.array([intercept], np.float64) - self.origin
             self.call_for_intercept(store_weights, self.intercept_plan, self.intercept, self.ticks, shift)
 
     def shift(self, change: Any, of_average: Any) -> None:
@@ -176,6 +177,11 @@ class UpdateEngine(Engine):
             self.intercept.w[0] += change
             if self.intercept.total.shape[0]:
                 self.intercept.total[0] += of_average * self.ticks[0]
+
+    def shift_intercepts(self, shift: float) -> None:
+        if self.intercept.w.shape[0]:
+            change = shifted(float(self.intercept.w[0]), shift) - float(self.intercept.w[0])
+            self.shift(change, change)
 
     def settle(self) -> None:
         if not (self.plan.lazy_update.replays or self.plan.lazy_update.records):
@@ -201,6 +207,10 @@ class UpdateEngine(Engine):
             peaks = self.state.statistics[features, self.plan.step_size.statistics().index("peak")]
             np.maximum(peaks, size, out=peaks, casting="same_kind")
 
+    @property
+    def shifts(self) -> bool:
+        return not self.plan.anchor.keeps_all_rounds
+
     def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Storage:
         self.settle()
         state, intercept = State(*map(realigned, self.state)), State(*map(realigned, self.intercept))
@@ -225,10 +235,10 @@ class UpdateEngine(Engine):
         kernel = score_rows_of_many if self.trailing else score_rows
         if chunk.rows == 1:  # fast for single rows
             self.call(kernel, *self.plans, chunk, *self.scoring, scores)
-            return scores
+            return scores + self.origin
         for start, stop in paced(chunk, IN_ORDER):
             self.call(kernel, *self.plans, piece_of(chunk, start, stop), *self.scoring, scores[start:stop])
-        return scores
+        return scores + self.origin
 
     def variances(self, chunk: Chunk) -> Floats:
         from fiol.engine.round.reading import variance_rows
@@ -374,7 +384,8 @@ class UpdateEngine(Engine):
             part: assembled({name: arrays[f"{part}.{name}"] for name in arrays_by_name(self.fresh, kept)}, kept)
             for part in STATES
         }
-        centering = None if self.centering is None else centering_from(arrays, *features)
+        loss = self.plan.problem.loss
+        centering = None if self.centering is None else centering_from(arrays, features[0], loss)
         clocks = {"ticks": arrays["clock"].copy(), "uncounted": arrays["uncounted"].copy()}
         self.replace(**parts, **clocks, centering=centering)
         self.rewind_observer(arrays)

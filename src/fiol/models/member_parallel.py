@@ -34,9 +34,11 @@ from fiol.models.distributed_round import check_countable, targets_of
 class MemberScores(NamedTuple):
     """Scores of some rows by the members of a subset, before they learned from the rows."""
 
-    scores: Floats  #: [row, member], or [row, score, member]
+    scores: Floats  #: [row, member], or [row, score, member]; less the origin of targets
     targets: Any  #: numbers, or codes of classes
     sample_weights: Floats
+    learned: Any  #: the targets less the origin that members learned from
+    origin: Floats  #: of the scores: 0 before the first target
 
 
 class SubsetState(NamedTuple):
@@ -89,12 +91,13 @@ class MemberSubset:
         """Make a round per row and member, and return the scores before."""
         X, rows = check_countable(X)
         weights = check_sample_weights(sample_weight, rows)
-        self.learner.learn(X, y, weights)
+        origin = self.learner.learn(X, y, weights)  # a recorder returns scores of 0, to which the origin is added
         engine: Any = self.learner.core.engine
-        scores = engine.stack.take_recorded()
+        recorded = engine.stack.take_recorded()
         targets = targets_of(self.learner, y, rows)
         shape = (0, *engine.trailing, len(self.places))
-        return MemberScores(np.concatenate([np.zeros(shape), *scores]), targets, weights)
+        scores = np.concatenate([np.zeros(shape), *(Z for Z, _ in recorded)])
+        return MemberScores(scores, targets, weights, np.concatenate([targets[:0], *(y for _, y in recorded)]), origin)
 
     def state(self) -> SubsetState:
         """Return the state of the members."""
@@ -122,12 +125,15 @@ class StackLearner:
 
         `freeze` keeps the combination weights, for rows that were learned from before.
         """
-        targets, sample_weights = scores[0].targets, scores[0].sample_weights
+        given, engine = scores[0], self.engine
         Z = np.zeros((*scores[0].scores.shape[:-1], len(self.engine.ensemble.updates)))
         for places, one in zip(self.places, scores, strict=True):
             Z[..., places] = one.scores
-        with self.engine.freeze_stack() if freeze else nullcontext():
-            return self.engine.stack.learn(self.engine.call, Z, targets, sample_weights)  # type: ignore[no-any-return]
+        first = given.targets - given.learned != given.origin.reshape(len(given.targets), -1)[:, 0]
+        if first.any():
+            engine.stack.add_first_loss(given.targets[first], given.sample_weights[first])
+        with engine.freeze_stack() if freeze else nullcontext():
+            return engine.stack.learn(engine.call, Z, given.learned, given.sample_weights) + given.origin  # type: ignore[no-any-return]
 
     def best_losses(self) -> list[float]:
         """Return, for every subset, the mean loss of the rows so far by the best of its members."""

@@ -28,7 +28,7 @@ from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import make_engine
 from fiol.engine.parallel.merge import members_of
-from fiol.engine.parallel.shards import MemberMerge, MergeDirection, merge_direction, move_means, pooled_means
+from fiol.engine.parallel.shards import MemberMerge, MergeDirection, merge_direction, move_centering, pooled_means
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.feature_space import FeatureSpace
 from fiol.features.vocabulary import Vocabulary
@@ -91,8 +91,7 @@ def shard_deltas(base: Learner, result: ShardResult, blocks: int) -> tuple[Shard
     if centering is not None:
         known: Any = other.centering
         check_same_centered(known, centering)
-        if known.features.shape[0]:
-            move_means(own, centering.means, known.means)
+        move_centering(own, known)
     members, before = members_of(own), members_of(other)
     summaries, old_summaries = summaries_of(members), summaries_of(before)
     where = changed_features(members, before, base.n_features, features)

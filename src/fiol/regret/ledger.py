@@ -52,7 +52,7 @@ class Ledger:
     are measured with the units of the round. Use a ledger in a `with` statement, or `close()` it, to stop
     measuring.
 
-    The ledger is the observer of the learner's engine (`fiol.engine.engine.Observer`): `observe` makes the rounds of
+    The ledger is the observer of the learner's engine (`fiol.engine.observer.Observer`): `observe` makes the rounds of
     every chunk and measures them (`fiol.regret.measuring`), and `add` sums the measurements. When the engine rolls
     rounds back, `rewind` removes their measurements.
 
@@ -139,10 +139,15 @@ class Ledger:
     # As the engine's observer.
 
     def centre(self, centering: Centering) -> None:
-        """Center rows by these means from now on, as the comparator must see them."""
+        """Center rows by these means from now on, and targets by this origin, as the comparator must see them."""
         known = centering.features < self.best.shape[0]
-        shift = float(centering.means[known] @ self.best[centering.features[known]])
-        self.measuring.intercept_best = self.intercept_best + shift
+        shift = centering.sums[known] @ self.best[centering.features[known]] / max(centering.rows, 1.0)
+        self.measuring.intercept_best = self.intercept_best + float(shift - centering.origin[0])
+
+    def count_first_loss(self, loss: float) -> None:
+        """Count this loss besides those of rounds: the first target was predicted as 0."""
+        self.sums = self.sums.copy()
+        self.sums[Records._fields.index("loss")] += loss
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Make the rounds of a chunk and measure them; return the score of each row before its round."""

@@ -82,6 +82,7 @@ def audit_stack(
     times = check_horizons(horizons, chunk.rows)
     weight = check_sample_weights(sample_weight, chunk.rows)
     learner = Learner(ensemble, n_features=features, intercept=intercept, compiled=compiled)
+    learner.engine.settle_origin()  # at 0: combinations of members have no other constant
     targets = check_targets(y, chunk.rows, learner.engine.plan.problem.loss)
     records, Z = learn_and_record(learner, chunk, targets, weight, times.tolist())
     best, losses = [], []

@@ -16,7 +16,7 @@ from fiol.algorithms.update import Update
 from fiol.components.combiners import Bayes, BestMember, NewtonStack, Stack
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
-from fiol.engine.centering import AS_THEY_ARE, NO_ROWS, Centering, centering_from, own_centering
+from fiol.engine.centering import AS_THEY_ARE, Centering, centering_from, first_centering, less, own_centering
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.bayes_engine import BayesEngine
 from fiol.engine.ensemble.best_member_engine import BestMemberEngine
@@ -217,14 +217,16 @@ class EnsembleEngine(Engine):
             self.ticks[FROZEN] = was
 
     def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
-        now = self.scores(chunk)
-        if not self.stack.moves:
-            return now
-        Z = self.scores_of_members(self.centred(chunk))
-        scores, stack = restacked(self, self.stack, Z, now, y, sample_weights)
-        if stack is not self.stack:
-            self.replace(stack=stack)
-        return scores
+        now = self.scores_less_origin(chunk)
+        if self.stack.moves:
+            Z, y = self.scores_of_members(self.centred(chunk)), less(y, self.origin)
+            now, stack = restacked(self, self.stack, Z, now, y, sample_weights)
+            if stack is not self.stack:
+                self.replace(stack=stack)
+        return now + self.origin
+
+    def count_first_loss(self, y: Floats, sample_weights: Floats) -> None:
+        self.stack.add_first_loss(y, sample_weights)
 
     @property
     def row_cost(self) -> float:
@@ -242,9 +244,10 @@ class EnsembleEngine(Engine):
         return score_lane_event, learn_lane_event, LaneValues._make(values)
 
     def start_from(self, w: Floats, intercept: Any) -> None:
+        self.settle_origin()
         members = self.members
         for member in members:
-            member.start_from(w, intercept)
+            member.start_from(w, intercept - self.origin)
         self.members = members
 
     @property
@@ -266,13 +269,17 @@ class EnsembleEngine(Engine):
         indices = np.arange(w.shape[0], dtype=np.int32)
         change = (w - self.weights_of(indices, now)) / size
         change[~self.members_in_use.passing(indices)] = 0.0
-        shift = intercept - self.intercept_of(now)
+        shift = intercept - self.origin - self.intercept_of(now)
         if self.centering is not None and self.centering.features.shape[0]:  # to the intercept of centered rows
             features = self.centering.features
             shift = shift + self.centering.means @ w[features]
         self.fast_path = NO_FAST_PATH
         self.grow(w.shape[0])
         self.members_in_use.move(v, change, shift / size)
+
+    def shift_intercepts(self, shift: float) -> None:
+        for learner in self.members_in_use.learners:
+            learner.shift_intercepts(shift)
 
     def raise_peaks(self, largest: Floats) -> None:
         for learner in self.members_in_use.learners:
@@ -358,13 +365,17 @@ class EnsembleEngine(Engine):
         return max(self.members, key=lambda member: member.knows_scales).scales(features)
 
     def scores(self, chunk: Chunk) -> Floats:
+        return self.scores_less_origin(chunk) + self.origin
+
+    def scores_less_origin(self, chunk: Chunk) -> Floats:
+        """Return the scores of rows without the origin of targets."""
         chunk = self.centred(chunk)
         if self.ensemble.is_linear():
             return self.linear_scores(chunk, self.mixing)
         return self.stack.scores(self.call, self.scores_of_members(chunk))
 
     def scores_of_members(self, chunk: Chunk) -> Floats:
-        """Return the scores of centered rows by every live member, [row, ..., member]; 0 for the others."""
+        """Return the scores of centered rows by every live member, [row, ..., member], less the origin; else 0."""
         each = np.eye(self.stack.members)
         Z = np.zeros((chunk.rows, *self.trailing, len(each)))
         for k in np.flatnonzero(self.stack.live):
@@ -395,7 +406,7 @@ class EnsembleEngine(Engine):
         return own + left.reshape(chunk.rows, -1).mean(axis=1)  # type: ignore[no-any-return]
 
     def linear_scores(self, chunk: Chunk, v: Floats) -> Floats:
-        """Return the scores of centered rows by the linear model with weights v of members."""
+        """Return the scores of centered rows by the linear model with weights v of members, less the origin."""
         from fiol.engine.round.reading import add_weighted_rows, add_weighted_rows_of_many  # loads the compiler
 
         scores = np.empty((chunk.rows, *self.trailing))
@@ -473,7 +484,11 @@ class EnsembleEngine(Engine):
                 raise ValueError(f"member {k} has learned from {member.rows} rows, member 0 from {members[0].rows}")
         if not 0.0 <= stack.ticks[0] <= members[0].rows:
             raise ValueError(f"the stack has made {stack.ticks[0]} rounds, its members {members[0].rows}")
-        centering = None if self.centering is None else centering_from(arrays, members[0].state.w.shape[0])
+        centering = (
+            None
+            if self.centering is None
+            else centering_from(arrays, members[0].state.w.shape[0], self.plan.problem.loss)
+        )
         self.set_storage(EnsembleStorage(self.members_in_use.with_engines(members), stack, centering))
         self.rewind_observer(arrays)
 
@@ -548,5 +563,5 @@ def make_engine(
         first = plan.first_entry(features)
         engine = UpdateEngine(plan, features, first, intercept, average, dtype, compiled, scores)
     if intercept and update.centers_features():
-        engine.replace(centering=NO_ROWS)
+        engine.replace(centering=first_centering(update.loss))
     return engine

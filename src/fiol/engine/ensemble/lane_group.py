@@ -17,6 +17,7 @@ from fiol.components.row import Floats
 from fiol.components.simd import choose, total
 from fiol.components.step_sizes import LARGEST_SUM, states_its_rule
 from fiol.components.step_sizes.rule import unit_of_steps
+from fiol.engine.centering import shifted
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 
@@ -243,6 +244,12 @@ class LaneGroup:
 
         if self.with_ridge:
             self.engines[0].call(settle_lanes, self.zero, self.memory)
+
+    def shift_intercepts(self, shift: float) -> None:
+        """Change the intercepts of all members: see `Engine.shift_intercepts`."""
+        if self.has_intercept:
+            intercepts = self.intercept[: len(self.engines)]
+            intercepts[...] = shifted(intercepts.astype(np.float64), shift)
 
     def add_intercepts(self, v: Floats, out: Floats) -> None:
         """Add the sum of intercepts times v, a number for every member."""

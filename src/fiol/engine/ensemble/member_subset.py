@@ -27,19 +27,19 @@ class ScoreRecorder(StackEngine):
         super().__init__(stack.stack, stack.loss, stack.members)
         #: The members whose scores are recorded.
         self.places = tuple(places)
-        #: An array for every piece, [row, member] or [row, score, member].
-        self.recorded: list[Floats] = []
+        #: For every piece scores, [row, member] or [row, score, member], and targets; both less the origin.
+        self.recorded: list[tuple[Floats, Floats]] = []
 
     def new_state(self) -> Any:
         return self.first_state
 
     def learn(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> Floats:
-        self.recorded.append(Z[..., list(self.places)])
+        self.recorded.append((Z[..., list(self.places)], y.copy()))
         self.ticks[T] += len(y)
         return np.zeros(Z.shape[:-1])
 
-    def take_recorded(self) -> list[Floats]:
-        """Return the recorded scores, and forget them."""
+    def take_recorded(self) -> list[tuple[Floats, Floats]]:
+        """Return the recorded scores and targets, and forget them."""
         found, self.recorded = self.recorded, []
         return found
 

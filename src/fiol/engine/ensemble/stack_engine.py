@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.engine.centering import first_loss
 from fiol.engine.ensemble.stack_state import LAST, MASS, NEXT, T
 
 #: How kernels are called: `Engine.call`.
@@ -66,6 +67,10 @@ class StackEngine(ABC):
         return self.state.losses / max(self.ticks[MASS], 1e-300)  # type: ignore[no-any-return]
 
     # --- rounds -------------------------------------------------------------------------------
+
+    def add_first_loss(self, y: Floats, sample_weights: Floats) -> None:
+        """Count the losses of the first targets, predicted as 0: members learn from them less their origin."""
+        self.state.losses[...] += first_loss(self.loss, y, sample_weights)
 
     @abstractmethod
     def learn(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> Floats:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.engine.centering import less
 from fiol.engine.levels_engine import NO_FIRST_ROWS, NO_TARGETS, LevelsEngine
 from fiol.engine.parallel.merge import members_of, merge_engines
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
@@ -124,6 +125,7 @@ def level_scores(engine: LevelsEngine, chunk: Chunk) -> Floats:
 def teach_stacks(engine: LevelsEngine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
     """Let the stacks of all levels, and that of their scores, learn from `level_scores` of a sample of `rows` rows."""
     count = len(engine.levels)
+    y = less(y, engine.origin)
     *members, levels = np.split(Z, np.cumsum([(Z.shape[-1] - count) // count] * count), axis=-1)
     for level, part in zip(engine.levels, members, strict=True):
         level.stack.learn_sample(level.call, rows, np.ascontiguousarray(part), y, sample_weights)
@@ -219,5 +221,6 @@ def learn_levels_in_rounds(
             new, Z[..., k] = learn_round(level, pieces, each, memories[k])
             levels.append(new)
         engine.replace(levels=tuple(levels))
-        scores[start:stop] = engine.stack.learn(engine.call, Z, targets, weights)
+        origin = engine.origin
+        scores[start:stop] = engine.stack.learn(engine.call, Z - origin, less(targets, origin), weights) + origin
     return engine, scores

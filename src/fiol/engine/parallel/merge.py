@@ -19,7 +19,15 @@ import numpy as np
 from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import START, Clock, State, Uncounted, realigned
 from fiol.components.row import Floats
-from fiol.engine.centering import NO_WINDOW, WINDOW, Centering, after_first, united_windows
+from fiol.engine.centering import (
+    NO_TARGETS,
+    NO_WINDOW,
+    WINDOW,
+    Centering,
+    after_first,
+    joined_targets,
+    united_windows,
+)
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
 from fiol.engine.levels_engine import LevelsEngine
@@ -60,7 +68,8 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
     """Return the mean, with these shares, of engines with one plan, features and scores, each up to date.
 
     Its rows are the `base`'s and those that each engine has beyond them. Features that any engine centers are centered
-    by the mean of the means; the records of engines that do not center them are left out.
+    by the mean of the means; the records of engines that do not center them are left out. The origin of targets is the
+    mean of the origins: intercepts are means, too, so the scores are means of scores.
     """
     if isinstance(engines[0], LevelsEngine):
         from fiol.engine.parallel.levels import merge_levels  # which merges levels by this function
@@ -81,7 +90,10 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
     pooled = np.sum(parts * means, axis=0) / np.where(parts.any(axis=0), parts.sum(axis=0), 1.0)
     shifts = iter(at_means(new, features, pooled) - before)
     change_members(new, lambda member: member.shift(*next(shifts)))
-    new.replace(centering=merged_means(known, features, pooled, float(new.rows)))
+    known_means = merged_means(known, features, pooled, float(new.rows))
+    origin = sum(c * one.origin[0] for (_, c), one in zip(counted, known, strict=True))
+    number, targets = joined_targets(known) if known_means.watches else (1.0, NO_TARGETS)
+    new.replace(centering=known_means._replace(origin=np.array([origin, number]), targets=targets))
     new.set_means(new.centering)  # type: ignore[arg-type] # the window may end
     return new
 
@@ -91,13 +103,15 @@ def merged_means(known: list[Centering], features: Any, means: Floats, rows: flo
     if len(known) == 1:
         return known[0]
     far = np.max([one.far for one in known], axis=0)  # with rows of a stream among them, means may move
-    if len(features) or any(one.idle for one in known):
+    if len(features) or any(not one.watches for one in known):
         rows = max(rows, WINDOW)
         widths = np.zeros(len(features))
         for one in known:
             places = np.searchsorted(features, one.features)
             widths[places] = np.maximum(widths[places], one.widths)
-        return Centering(np.array([rows]), NO_WINDOW, features, means * rows, widths, far)
+        return known[0]._replace(
+            so_far=np.array([rows]), window=NO_WINDOW, features=features, sums=means * rows, widths=widths, far=far
+        )
     return after_first(united_windows(known), sum(one.rows for one in known), far)
 
 

@@ -28,6 +28,7 @@ from fiol.engine.parallel.shards import (
     merge_of,
     pooled_means,
     scores_of_members,
+    targets_of_members,
 )
 from fiol.features.chunk import Chunk
 
@@ -187,4 +188,5 @@ def sample_of(rows: Given, most: float) -> Given:
 def teach_stack(engine: Engine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
     """Let the stack of an ensemble, if there is one, learn from scores that members gave a sample of `rows` rows."""
     if isinstance(engine, EnsembleEngine):
+        y = targets_of_members(engine, y)
         engine.stack.learn_sample(engine.call, rows, np.ascontiguousarray(Z), y, sample_weights)

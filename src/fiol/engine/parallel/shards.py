@@ -25,7 +25,7 @@ from fiol.algorithms.state import START, Clock, State, Uncounted, aligned
 from fiol.components.row import Floats
 from fiol.components.step_sizes import merge_shards
 from fiol.components.step_sizes.rule import unit_of_steps
-from fiol.engine.centering import Centering
+from fiol.engine.centering import NO_TARGETS, Centering, less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
 from fiol.engine.ensemble.lane_group import LaneGroup
@@ -58,10 +58,8 @@ class ShardMerge(ABC):
 
     def __init__(self, base: Engine, engines: Sequence[Engine]) -> None:
         self.base, self.parts = base, len(engines)
-        if base.centering is not None and base.centering.features.shape[0]:
-            for engine in engines:
-                move_means(engine, engine.centering.means, base.centering.means)  # type: ignore[union-attr]
-                engine.replace(centering=base.centering)
+        for engine in engines:
+            move_centering(engine, base.centering)
 
     @abstractmethod
     def losses(self, chunk: Chunk, y: Any, sample_weights: Floats, before: Floats | None = None) -> Floats:
@@ -82,8 +80,8 @@ class ShardMerge(ABC):
         """Return the merged engine, given the losses of all rows and the new means; and the step of every member."""
         steps = best_steps(losses, self.costs, self.parts)
         new = self.interpolated(steps)
-        if means is not None and means.features.shape[0]:
-            move_means(new, self.base.centering.means, means.means)  # type: ignore[union-attr]
+        new.replace(centering=self.base.centering)
+        move_centering(new, means)
         new.replace(centering=means)
         return new, steps
 
@@ -251,7 +249,8 @@ def losses_along(
         return losses_of_members(base, members_of(base), members_of(full), chunk, y, sample_weights, parts, before)
     rows, found = rows_of_members(base, chunk), no_losses(len(base.ensemble.updates), parts)  # type: ignore[attr-defined]
     scores = lane_scores(base, rows) if before is None else before, lane_scores(full, rows)  # type: ignore[arg-type]
-    loss, given = base.plan.problem.loss, (ALONG, first_point(parts), y, sample_weights)
+    loss = base.plan.problem.loss
+    given = ALONG, first_point(parts), targets_of_members(base, y), sample_weights
     base.call(losses_of_lanes, loss, *map(np.ascontiguousarray, scores), *given, found)
     return found
 
@@ -277,6 +276,7 @@ def losses_of_members(
     from fiol.engine.round.reading import total_loss
 
     chunk, found, loss = rows_of_members(base, chunk), no_losses(len(members), parts), base.plan.problem.loss
+    y = targets_of_members(base, y)
     for j, (own, other) in enumerate(zip(members, full, strict=True)):
         if not own.plan.anchor.keeps_all_rounds:
             z = own.scores(chunk) if before is None else np.ascontiguousarray(before[..., j])
@@ -346,23 +346,41 @@ def zero_with_most(base: State, states: Sequence[State]) -> Any:
 
 
 def pooled_means(base: Centering, others: Sequence[Any]) -> Centering:
-    """Return the means of the rows of the base, and of the rows that each of the others has seen since."""
+    """Return the means of the rows of the base, and of the rows that each of the others has seen since.
+
+    The origin of targets is that of the base. If it had none yet, that of the first of the others stays.
+    """
+    known = next((other for other in others if base.awaits_target and not other.awaits_target), None)
+    if known is not None:
+        base = base._replace(origin=known.origin, targets=NO_TARGETS)
     rows = base.rows + sum(other.rows - base.rows for other in others)
+    if any(other.features.shape != base.features.shape for other in others):  # decided by shards of a few rows
+        return base._replace(so_far=np.array([rows]))
     sums = base.sums + sum(other.sums - base.sums for other in others)
     widths = np.max([one.widths for one in (base, *others)], axis=0)
     return base._replace(so_far=np.array([rows]), sums=sums, widths=widths)
 
 
-def move_means(engine: Engine, old: Floats, new: Floats) -> None:
-    """Shift the intercepts so that scores do not change when feature means move from `old` to `new`."""
-    features: Any = engine.centering.features  # type: ignore[union-attr]
+def move_centering(engine: Engine, new: Centering | None) -> None:
+    """Use other means and another origin; shift the intercepts so that scores do not change."""
+    old = engine.centering
+    if old is None or new is None:
+        return
+    shift = old.origin[0] - new.origin[0]
+    features = np.union1d(old.features, new.features).astype(np.int32)
+    if not features.shape[0] and not shift:
+        return
+    moved = np.zeros(len(features))
+    moved[np.searchsorted(features, new.features)] += new.means
+    moved[np.searchsorted(features, old.features)] -= old.means
+    engine.replace(centering=new)
     if lanes_alone(engine):
         group: Any = engine.group  # type: ignore[attr-defined]
         members = slice(len(group.engines))
-        shifts = (new - old) @ group.table(group.records)[features, 0].astype(np.float64)
+        shifts = moved @ group.table(group.records)[features, 0].astype(np.float64) + shift
         group.intercept.reshape(2, -1)[0, members] += shifts[members]
         return
-    of_members = iter(at_means(engine, features, new - old))
+    of_members = iter(at_means(engine, features, moved) + shift)
     change_members(engine, lambda member: member.shift(*next(of_members)))
 
 
@@ -388,6 +406,11 @@ def lane_scores(engine: EnsembleEngine, chunk: Chunk) -> Floats:
 def rows_of_members(engine: Engine, chunk: Chunk) -> Chunk:
     """Return the rows as members score them: an ensemble subtracts the means for all members."""
     return engine.centred(chunk) if isinstance(engine, EnsembleEngine) else chunk
+
+
+def targets_of_members(engine: Engine, y: Any) -> Any:
+    """Return the targets as members learn from them: an ensemble subtracts the origin for all members."""
+    return less(y, engine.origin) if isinstance(engine, EnsembleEngine) else y
 
 
 def step_scales_of(groups: Sequence[LaneGroup]) -> Floats:

@@ -83,17 +83,24 @@ def add_to_window(indices, data, window, count, out):
         there = k < indices.shape[0] and (j == window.shape[0] or indices[k] <= window[j, 0])
         x = data[k] if there else 0.0
         feature, rows, total = 1.0 * indices[k] if there else 0.0, 0.0, 0.0
-        low, high = x, x
+        low, high, last = x, x, 0.0
+        steps, scatter = 0.0, 0.0
         if known:
             feature, rows, total = window[j, 0], window[j, 1], window[j, 2]
-            low, high = window[j, 3], window[j, 4]
+            low, high, last = window[j, 3], window[j, 4], window[j, 5]
+            steps, scatter = window[j, 6], window[j, 7]
+        if count > 1.0:
+            steps += (x - last) * (x - last)
+            distance = x - total / (count - 1.0)
+            scatter += distance * distance * ((count - 1.0) / count)
         if there:
             rows, total = rows + 1.0, total + x
             low, high = smaller(low, x), larger(high, x)
         j, k = j + known, k + there
         if rows >= least:
             out[n, 0], out[n, 1], out[n, 2] = feature, rows, total
-            out[n, 3], out[n, 4] = low, high
+            out[n, 3], out[n, 4], out[n, 5] = low, high, x
+            out[n, 6], out[n, 7] = steps, scatter
             n += 1
     return n
 

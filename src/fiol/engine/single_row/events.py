@@ -34,6 +34,8 @@ class Means(NamedTuple):
     least: float  #: smaller differences from a mean are 0
     window: Any  #: of the first rows
     spare: Any  #: memory of the same size
+    origin: Any  #: of targets, and how many there are in `targets`
+    targets: Any  #: the first ones
 
 
 class UpdateValues(NamedTuple):
@@ -109,9 +111,15 @@ def lines_in_use(window):
 
 @inlined
 def cannot_add(entries, means):
-    """Return whether a row is the last of the first rows, which decides about centering, or the window has no room."""
+    """Return whether a row is the last of the first rows, which decides about centering, or the window has no room.
+
+    Or whether its target may become the origin, or change it.
+    """
     if means.count[0] >= WINDOW:
         return False
+    rows = np.int64(means.count[0]) + 1
+    if means.targets.shape[0] > 0 and (means.origin[1] == 0.0 or rows & (rows - 1) == 0):
+        return True
     return means.count[0] + 1.0 >= WINDOW or means.window.shape[0] <= lines_in_use(means.window) + entries
 
 
@@ -126,11 +134,14 @@ def add_to_first_rows(feature, x, means):
 
 
 @inlined
-def add_to_means(feature, x, means):
-    """Add a row, as it came, to the means."""
+def add_to_means(feature, x, y, weight, means):
+    """Add a row and its target, as they came, to the means."""
     entries, k = x.shape[0], 0
     if means.count[0] < WINDOW:
         add_to_first_rows(feature, x, means)
+        if means.targets.shape[0] > 0 and weight > 0.0:
+            means.targets[np.int64(means.origin[1])] = y
+            means.origin[1] += 1.0
     elif means.features.shape[0] == 0:
         return
     part = 1.0 / means.count[0] if means.features.shape[0] > 0 else 0.0
@@ -158,6 +169,7 @@ def score_event(block, row, n, limit, predicting):
     feature, x = centered_row(row, n, entries, values.means)
     state, own = values.state, values.intercept
     z = score_one_row(values.plan, values.intercept_plan, feature, x, state, own, values.fresh, values.ticks)
+    z = z + values.means.origin[0]
     return prediction(values.plan.problem.loss, z) if predicting else z
 
 
@@ -173,12 +185,13 @@ def learn_event(block, row, n, limit, y, weight):
         return None
     state, own, clock = values.state, values.intercept, clock_from(values.ticks)
     buffers, own_buffers = row_buffers(values.buffers), row_buffers(values.intercept_buffers)
+    origin = values.means.origin[0]
     z, clock = learn_row(
-        values.plan, values.intercept_plan, feature, x, y, weight, state, own, clock, buffers, own_buffers, 0.0
+        values.plan, values.intercept_plan, feature, x, y - origin, weight, state, own, clock, buffers, own_buffers, 0.0
     )
     clock_into(values.ticks, clock)
-    add_to_means(ints_at(row + 8 * n, entries), floats_at(row, entries), values.means)
-    return z
+    add_to_means(ints_at(row + 8 * n, entries), floats_at(row, entries), y, weight, values.means)
+    return z + origin
 
 
 @inlined_strictly
@@ -212,7 +225,7 @@ def score_lane_event(block, row, n, limit, predicting):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     w = floats_at(room_behind(row, n), feature.shape[0])
-    z = gather(values, feature, w) + weighted_sum(x, w, 0, x.shape[0])
+    z = gather(values, feature, w) + weighted_sum(x, w, 0, x.shape[0]) + values.means.origin[0]
     return prediction(values.loss, z) if predicting else z
 
 
@@ -229,9 +242,9 @@ def learn_lane_event(block, row, n, limit, y, weight):
     if not in_order(loss, feature, x, y, weight, features, entries_fit, values.limits):
         return None
     like, quad, digits = lanes(values.zero), lanes(values.four), lanes(values.digits)
-    stack, members, known = values.stack, values.members, values.known
+    stack, members, known, origin = values.stack, values.members, values.known, values.means.origin[0]
     z = ensemble_round(
-        stack, loss, like, quad, digits, members, feature, x, y, weight, None, 0, memory, known, values.buffers
+        stack, loss, like, quad, digits, members, feature, x, y - origin, weight, None, 0, memory, known, values.buffers
     )
-    add_to_means(ints_at(row + 8 * n, entries), floats_at(row, entries), values.means)
-    return z
+    add_to_means(ints_at(row + 8 * n, entries), floats_at(row, entries), y, weight, values.means)
+    return z + origin

@@ -188,4 +188,5 @@ def means_of_events(engine: Any) -> tuple[Any, ...]:
     """Return the fields of a `fiol.engine.single_row.events.Means`."""
     means, least = engine.centering or AS_THEY_ARE, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
     window = means.window if means.watches else NO_WINDOW
-    return means.features, means.sums, means.widths, means.so_far, least, window, np.empty_like(window)
+    known = means.features, means.sums, means.widths, means.so_far, least
+    return *known, window, np.empty_like(window), means.origin, means.targets

@@ -130,7 +130,7 @@ def score_level_event(block, row, n, limit, predicting):
         feature, x = center_at_level(values, level, k)
         w = rows.weights[: x.shape[0]]
         rows.scores[k] = gather(level, feature, w) + weighted_sum(x, w, 0, x.shape[0])
-    z = rows.scores[0] if levels == 1 else combined_score(values)
+    z = (rows.scores[0] if levels == 1 else combined_score(values)) + values.level.means.origin[0]
     return prediction(values.loss, z) if predicting else z
 
 
@@ -141,6 +141,7 @@ def learn_level_event(block, row, n, limit, y, weight):
     if cannot_score(row, n, entries, smaller(limit, values.learned)) or not expand_event(row, n, entries, values):
         return None
     levels, rows, loss = values.addresses.shape[0], values.rows, values.loss
+    origin = values.level.means.origin[0]  # of all levels
     for k in range(levels):  # nothing is changed unless all levels can make the round
         level = load_values_like(values.level, values.addresses[k])
         if cannot_add(rows.counts[k, 0], level.means):
@@ -156,13 +157,27 @@ def learn_level_event(block, row, n, limit, y, weight):
         like, quad, digits = lanes(level.zero), lanes(level.four), lanes(level.digits)
         stack, members, memory, known = level.stack, level.members, level.memory, level.known
         rows.scores[k] = ensemble_round(
-            stack, loss, like, quad, digits, members, feature, x, y, weight, None, 0, memory, known, level.buffers
+            stack,
+            loss,
+            like,
+            quad,
+            digits,
+            members,
+            feature,
+            x,
+            y - origin,
+            weight,
+            None,
+            0,
+            memory,
+            known,
+            level.buffers,
         )
         feature, x = row_at_level(values, k)
-        add_to_means(feature, x, level.means)
+        add_to_means(feature, x, y, weight, level.means)
     for k in range(levels, values.members):
         rows.scores[k] = rows.scores[levels - 1]
     z, quad = load_lanes(rows.scores, 0, lanes(values.zero)), lanes(values.four)
     stack, members, state, buffers = values.stack, values.members, values.state, values.buffers
-    score = lane_stack_row(stack, loss, quad, z, y, weight, members, state, buffers)
-    return rows.scores[0] if levels == 1 else score
+    score = lane_stack_row(stack, loss, quad, z, y - origin, weight, members, state, buffers)
+    return (rows.scores[0] if levels == 1 else score) + origin
