@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import fiol
-from fiol.__main__ import main
+from fiol.cli import main
 from fiol.features.feature_moments import FeatureMoments
 from fiol.workflow.model import open_model
 

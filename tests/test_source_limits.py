@@ -13,9 +13,6 @@ EXCEPTIONS = {
     "components/losses.py",
     "readers/loops/cells.py:add_cells",
     "readers/loops/csv_rows.py:csv_rows",
-    "readers/loops/dates.py:moment_at",
-    "readers/loops/json_rows.py:json_rows",
-    "readers/loops/svmlight_rows.py:svmlight_rows",
     "readers/loops/vw_rows.py:vw_rows",
 }
 

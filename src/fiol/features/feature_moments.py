@@ -59,11 +59,10 @@ class FeatureMoments:
 
     def add_values(self, which: Any, x: Floats) -> None:
         """Add values x of the features at these positions in `names`."""
-        unseen = np.flatnonzero(self.counts[which] == 0.0)
-        new, at = np.unique(which[unseen], return_index=True)
-        self.first[new] = x[unseen[at]]
+        unseen = np.flatnonzero(self.counts[which] == 0.0)[::-1]
+        self.first[which[unseen]] = x[unseen]  # of repeated features the last one stays: the first of the rows
         difference = x - self.first[which]
-        self.counts = self.added(self.counts, which, np.ones(len(x)))
+        self.counts = self.counts + np.bincount(which, minlength=len(self.counts))
         self.sums = self.added(self.sums, which, difference)
         self.squares = self.added(self.squares, which, difference * difference)
 
