@@ -84,3 +84,21 @@ def test_json_has_all_weights_and_continues_to_the_same_bits(tmp_path):
     assert np.array_equal(again.weights, learner.weights)
     with pytest.raises(NoExportError, match="without its state"):
         learner.to_json(state=False)
+
+
+def test_sql_and_python_agree_on_values_that_were_not_learned_from():
+    frame, y = table(200)
+    learner = fiol.Learner(loss=fiol.Squared(), features=fiol.TableBasis(rows=100, knots=5))  # for a short query
+    learner.learn(frame, y)
+    full = {"a": 0.3, "k": 2.0, "city": "A", "day": "2024-02-03 04:00:00"}
+    changes = [{name: None} for name in full]  # of these, only `a` and `city` were missing before
+    changes += [{"city": "Z"}, {"a": 1e6}, {"a": -1e6}, {"k": 2.5}, {"day": "1999-01-01 00:00:00"}, dict.fromkeys(full)]
+    rows = [{**full, **change} for change in changes]
+    scores, module = learner.scores(rows), {}
+    exec(learner.to_python(), module)
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE data (a REAL, k REAL, city TEXT, day TEXT)")
+    database.executemany("INSERT INTO data VALUES (?, ?, ?, ?)", [tuple(row.values()) for row in rows])
+    found = np.array(database.execute(learner.to_sql(dialect="sqlite")).fetchall(), float)[:, 0]
+    for exported in (found, np.array([module["score"](row) for row in rows])):
+        assert np.abs((exported - scores) / (1.0 + np.abs(scores))).max() < TOLERANCE

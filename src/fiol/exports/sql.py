@@ -106,7 +106,10 @@ def slot_source(model: ExportedModel, slot: ExportedSlot, column: str, dialect: 
     if slot.number is None:
         return SlotSource("", "", codes)
     own = next(one for one in model.coding.columns if one.name == slot.column)
-    return SlotSource(found[slot.number].value, missing_condition(own, dialect), [])
+    value, missing = found[slot.number].value, missing_condition(own, dialect)
+    if not slot.missing:  # no missing value was learned from: as in the model, the number is 0
+        return SlotSource(f"CASE WHEN {missing} THEN 0.0e0 ELSE {value} END", "", [])
+    return SlotSource(value, missing, [])
 
 
 # --- features of columns ----------------------------------------------------------------------
