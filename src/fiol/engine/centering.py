@@ -51,7 +51,7 @@ NEARLY_ALL = 0.9
 #: with a mean larger than this many times the largest distance from it,
 FAR_FROM_0 = 2.0
 #: or in random order those that are in this fraction of the rows,
-OFTEN = 0.5
+OFTEN_ENOUGH = 0.5
 #: with a mean larger than this many times the largest distance from it,
 FAR_IN_RANDOM_ORDER = 0.25
 #: if columns in random order are at least this fraction of the entries of a row.
@@ -60,7 +60,7 @@ MOST_ENTRIES = 0.75
 #: squared distances from the mean: 2 on average, with a standard deviation of 0.5.
 RANDOM_RATIO = 1.0
 #: The columns of `Centering.seen`.
-SEEN = 8
+NUMBERS_SEEN = 8
 
 
 class Centering(NamedTuple):
@@ -105,7 +105,7 @@ class Centering(NamedTuple):
 
     @property
     def seen(self) -> Floats:
-        """Of the first rows, a line per feature with `SEEN` numbers.
+        """Of the first rows, a line per feature with `NUMBERS_SEEN` numbers.
 
         Its number, count of rows, sum, least and largest value; of all rows, where it is 0 if absent, the last value,
         the sum of squared differences of consecutive values, and that of squared distances from the mean.
@@ -136,7 +136,7 @@ class Centering(NamedTuple):
         chosen = (number >= NEARLY_ALL * self.rows) & (np.abs(mean) > FAR_FROM_0 * distance)
         chosen &= (mean != 1.0) | (distance > 0.0)  # 1 in every row: an indicator of sparse rows
         shuffled = (steps > RANDOM_RATIO * scatter) | (self.far[0] < FAR_FROM_0)
-        shuffled &= number >= OFTEN * self.rows
+        shuffled &= number >= OFTEN_ENOUGH * self.rows
         if np.count_nonzero(chosen | shuffled) >= MOST_ENTRIES * entries:
             chosen |= shuffled & (np.abs(mean) > FAR_IN_RANDOM_ORDER * distance)
         kept = {"features": feature[chosen].astype(np.int32), "sums": total[chosen], "widths": distance[chosen]}
@@ -170,7 +170,7 @@ class Centering(NamedTuple):
 
     def with_room(self, entries: int) -> Centering:
         """Return a copy with its own arrays and unused lines for the features of a few rows of this many entries."""
-        window = np.zeros((len(self.seen) + 8 * (entries + 1), SEEN))
+        window = np.zeros((len(self.seen) + 8 * (entries + 1), NUMBERS_SEEN))
         window[: len(self.seen)] = self.seen
         return own_centering(self._replace(window=window))
 
@@ -192,7 +192,7 @@ class Centering(NamedTuple):
 
 
 #: The window before the first row.
-NO_WINDOW = np.zeros((0, SEEN))
+NO_WINDOW = np.zeros((0, NUMBERS_SEEN))
 #: The targets of an origin that does not change.
 NO_TARGETS = np.empty(0)
 #: Before the first row, with targets as they are.
@@ -253,7 +253,7 @@ def joined_targets(parts: list[Centering]) -> tuple[float, Floats]:
 
 def fewest_rows(rows: float) -> float:
     """Return in how many of the first `rows` rows a feature must be to be in enough of the window in the end."""
-    return rows - (1.0 - OFTEN) * larger(rows, WINDOW)
+    return rows - (1.0 - OFTEN_ENOUGH) * larger(rows, WINDOW)
 
 
 def watch_rows(call: Any, centering: Centering, chunk: Chunk) -> Centering:
@@ -261,7 +261,7 @@ def watch_rows(call: Any, centering: Centering, chunk: Chunk) -> Centering:
     from fiol.engine.round.center_rows import watch_row  # imported here: `import fiol` loads no compiler
 
     for start, stop in pairwise(chunk.indptr.tolist()):
-        window, rows = np.zeros((len(centering.window) + stop - start, SEEN)), centering.rows + 1.0
+        window, rows = np.zeros((len(centering.window) + stop - start, NUMBERS_SEEN)), centering.rows + 1.0
         row = chunk.indices[start:stop], chunk.data[start:stop]
         lines = call(watch_row, *row, centering.seen, rows, window)
         centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
@@ -298,7 +298,7 @@ def centering_from(arrays: dict[str, Any], features: int, loss: Any) -> Centerin
         arrays = {**arrays, "centring.widths": np.zeros_like(arrays.get("centring.sums", NO_ROWS.sums))}
     window = arrays.get("centring.window", NO_WINDOW)
     if window.ndim == 2 and window.shape[1] == 5:  # in older files: columns that are not in random order
-        arrays = {**arrays, "centring.window": np.hstack([window, np.zeros((len(window), SEEN - 5))])}
+        arrays = {**arrays, "centring.window": np.hstack([window, np.zeros((len(window), NUMBERS_SEEN - 5))])}
     if "centring.origin" not in arrays:  # before the first row, and in older files, whose origin is 0
         first = first_centering(loss) if not np.any(arrays.get("centring.so_far", 1.0)) else NO_ROWS
         arrays = {**arrays, "centring.origin": first.origin, "centring.targets": first.targets}
@@ -309,7 +309,7 @@ def centering_from(arrays: dict[str, Any], features: int, loss: Any) -> Centerin
     rows, window, chosen, sums, widths, far, *origin = (arrays[f"centring.{name}"] for name in Centering._fields)
     rising = (np.diff(chosen) > 0.0).all() and (chosen >= 0.0).all() and (chosen < features).all()
     one = rows.shape == far.shape == (1,) and rows[0] >= 0.0 and far[0] > 0.0
-    if not one or window.shape[1:] != (SEEN,) or not sums.shape == widths.shape == chosen.shape or not rising:
+    if not one or window.shape[1:] != (NUMBERS_SEEN,) or not sums.shape == widths.shape == chosen.shape or not rising:
         raise ValueError("arrays 'centring' do not fit the update")
     if (chosen != np.floor(chosen)).any() or (chosen.shape[0] and rows[0] < 1.0):
         raise ValueError("arrays 'centring' do not name features that have a mean")

@@ -15,7 +15,7 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.components.combiners import NewtonStack
 from fiol.components.row import Floats
-from fiol.engine.centering import less
+from fiol.engine.centering import NO_TARGETS, less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine, Member, restacked
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
@@ -50,7 +50,6 @@ EXPANDED_AT_ONCE = 2**20
 #: Before the names of the arrays of each level.
 PREFIXES = "", "curves/", "pairs/"
 NO_FIRST_ROWS = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
-NO_TARGETS = np.empty(0)
 
 
 class LevelsStorage(NamedTuple):

@@ -396,6 +396,12 @@ class LearnerCore(ModelCore):
         largest = self.scales() if engine.knows_scales else np.full(self.space.features, np.inf)
         return root_mean_squares(largest, self.stiffness(), engine.intercept_stiffness())
 
+    def centered_means(self) -> Floats:
+        means, engine = np.zeros(self.feature_count), self.engine if self.levels is None else self.levels.levels[-1]
+        if engine.centering is not None and not self.whole_rows:
+            means[engine.centering.features] = engine.centering.means
+        return means
+
     def stiffness(self) -> Floats:
         """Return the cost of a squared change of every weight, as far as it is known: see `Engine.stiffness`."""
         n = self.space.features

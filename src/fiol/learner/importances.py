@@ -124,11 +124,11 @@ def estimated_moments(core: ModelCore, meta: Mapping[str, Any]) -> tuple[Floats,
     Those in `meta` are exact. Others follow from root mean squares: the mean of values 0 and 1 is their mean square; a
     mean that is not known counts as 0.
     """
-    space, own = core.space, core.own_numbers()
-    squares, sizes = core.root_mean_squares() ** 2, core.scales()
+    space, own, means = core.space, core.own_numbers(), core.centered_means()
+    squares, sizes = core.root_mean_squares() ** 2 + means**2, core.scales()
     hashed = space.names is None and space.table_encoding is not None
     indicators = np.zeros(len(own), bool) if hashed else columns_of_features(space).indicators & (sizes[own] == 1.0)
-    means = np.zeros(len(squares))
+    indicators &= means[own] == 0.0
     means[own[indicators]] = squares[own[indicators]]
     if "moments" in meta:
         moments = FeatureMoments.from_json(meta["moments"])

@@ -250,7 +250,14 @@ class ModelCore:
         raise NotImplementedError
 
     def root_mean_squares(self) -> Floats:
-        """Return the root mean square of every feature, as far as it is known: see `Model.importances`."""
+        """Return the root mean square of every feature, as far as it is known: see `Model.importances`.
+
+        Of centered features it is that of the distances from `centered_means`.
+        """
+        raise NotImplementedError
+
+    def centered_means(self) -> Floats:
+        """Return the mean of every feature that is centered, 0 for others."""
         raise NotImplementedError
 
     def settle(self) -> None:

@@ -367,6 +367,11 @@ class OneVsRestCore(ModelCore):
         learners = list(self.learners.values()) or self.all_learners
         return np.mean([learner.core.root_mean_squares()[:n] for learner in learners], axis=0)  # type: ignore[no-any-return]
 
+    def centered_means(self) -> Floats:
+        n = self.feature_count
+        learners = list(self.learners.values()) or self.all_learners
+        return np.mean([learner.core.centered_means()[:n] for learner in learners], axis=0)  # type: ignore[no-any-return]
+
     def settle(self) -> None:
         for learner in self.all_learners:
             learner.settle()
