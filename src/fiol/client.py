@@ -103,6 +103,7 @@ class Client:
         one = isinstance(rows, Mapping)
         some: Sequence[Any] = [rows] if one else rows  # type: ignore[assignment]
         names: Sequence[Any] = [None] * len(some) if ids is None else [ids] if isinstance(ids, str) else ids
+        check_lengths(some, ids=names)
         body = {
             "rows": [with_fields({"features": row}, id=name) for row, name in zip(some, names, strict=True)],
             "uncertainty": uncertainty,
@@ -128,6 +129,7 @@ class Client:
         targets = [labels] if one else labels
         names: Sequence[Any] = [None] * len(some) if ids is None else [ids] if isinstance(ids, str) else ids
         given = [None] * len(some) if weights is None else [weights] if one else weights
+        check_lengths(some, labels=targets, ids=names, weights=given)
         body = [
             with_fields({"features": row, "label": label}, id=name, weight=weight)
             for row, label, name, weight in zip(some, targets, names, given, strict=True)
@@ -136,6 +138,8 @@ class Client:
 
     def label(self, model: str, ids: str | Sequence[str], labels: Any) -> dict[str, Any]:
         """Learn the label of a prediction, or the labels of several, by id."""
+        if not isinstance(ids, str):
+            check_lengths(ids, labels=labels)
         pairs = [(ids, labels)] if isinstance(ids, str) else zip(ids, labels, strict=True)
         body = {"rows": [{"id": name, "label": label} for name, label in pairs]}
         return self._post(f"/models/{quote(model)}/learn", body, True)  # type: ignore[no-any-return]
@@ -273,6 +277,19 @@ class Client:
         if found is not None:
             found.close()
             self._opened.discard(found)
+
+
+def check_lengths(rows: Sequence[Any], **given: Sequence[Any]) -> None:
+    """Raise ValueError unless there is one of everything for every row.
+
+    >>> check_lengths([{"a": 1}], labels=["no", "yes"])
+    Traceback (most recent call last):
+    ValueError: 1 row but 2 labels
+    """
+    for name, values in given.items():
+        if len(values) != len(rows):
+            rows_text = f"{len(rows):,} row{'s' * (len(rows) != 1)}"
+            raise ValueError(f"{rows_text} but {len(values):,} {name if len(values) != 1 else name[:-1]}")
 
 
 def with_fields(given: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -235,3 +235,45 @@ def test_dry_run_prints_columns_and_writes_nothing(lines, tmp_path):
     )
     facts = json.loads(invoke("inspect", tmp_path / "model.fiol", "--json").output)
     assert [column["features"] for column in facts["columns"]] == [2, 1, 3]
+
+
+def test_update_with_a_column_that_cannot_be_read_leaves_the_model_as_it_is(lines, tmp_path):
+    head, rows = lines
+    path, model = write(tmp_path / "rows.csv", head, rows), tmp_path / "model.fiol"
+    invoke("train", path, "--target", "sold", *SINGLE, "-o", model)
+    before = model.read_bytes()
+    cheap = [",".join(["cheap", *row.split(",")[1:]]) for row in rows]
+    for more in ([], ["--checkpoint-rows", "10"]):
+        new = write(tmp_path / "new.csv", head, [*cheap[:81], *rows[81:]])
+        found = invoke("train", new, "--update", model, *more, code=1).output
+        assert f"of column 'x' (number) cannot be read: {new}:2:1: column 'x' must be a number, got 'cheap'" in found
+        assert "The model is unchanged" in found
+        assert model.read_bytes() == before
+    with pytest.raises(ValueError, match="81 of 160 cells of column 'x'"):
+        fiol.train(new, update=model)
+    invoke("train", write(tmp_path / "new.csv", head, [*cheap[:80], *rows[80:]]), "--update", model)
+    assert model.read_bytes() != before
+
+
+def test_update_prints_the_columns_of_the_new_rows_after_its_checks(lines, tmp_path):
+    head, rows = lines
+    path, model = write(tmp_path / "rows.csv", head, rows), tmp_path / "model.fiol"
+    invoke("train", path, "--target", "sold", *SINGLE, "-o", model)
+    without = write(tmp_path / "without.csv", "x,far,city\n", [row.rpartition(",")[0] for row in rows])
+    found = invoke("train", without, "--update", model, code=1).output
+    assert found == f"Error: {without}: the rows have no target: there is no column 'sold'\n"
+    empty = write(tmp_path / "empty.csv", head, [",".join(["", *row.split(",")[1:]]) for row in rows])
+    found = invoke("train", empty, "--update", model, "-o", tmp_path / "new.fiol").output
+    assert "csv: 3 columns" in found
+    assert [line.split() for line in found.splitlines() if line.startswith("  x ")] == [["x", "number", "100.0%", "1"]]
+    assert "examples" not in found
+
+
+def test_update_prints_the_classes_that_are_new(tmp_path):
+    rows = [f"{k % 7},{'abc'[k % 3]}" for k in range(60)]
+    path, model = write(tmp_path / "rows.csv", "x,kind\n", rows), tmp_path / "model.fiol"
+    invoke("train", path, "--target", "kind", *SINGLE, "-o", model)
+    new = write(tmp_path / "new.csv", "x,kind\n", ["1,repair", "2,a"])
+    assert "New class 'repair': 1 row\n" in invoke("train", new, "--update", model, "-o", tmp_path / "new.fiol").output
+    with pytest.warns(UserWarning, match="^new class 'repair': 1 row$"):
+        assert fiol.train(new, update=model).classes == ["a", "b", "c", "repair"]

@@ -45,7 +45,8 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "reader_options",
             multiple=True,
             metavar="NAME=VALUE",
-            help="An option of the format, such as zero_based=true, delimiter=';' or quote=none; may be repeated.",
+            help="An option of the format; may be repeated. CSV: delimiter=';', decimal=, (a decimal comma), "
+            "quote=none, header=false; svmlight: zero_based=true.",
         ),
         data(
             "--missing",

@@ -212,7 +212,8 @@ def run(
         defer_signals=signals.deferred, every_rows=every_rows, every_seconds=every_seconds, watch=collector
     )
     progress = TrainingProgress(job.sources.size, training.regime.passes, held_out, training.rows, as_json)
-    for text in inferred_lines(job, job.model.meta.get("training", {}).get("columns", [])):
+    stored = job.model.meta.get("training", {}).get("columns", [])
+    for text in inferred_lines(job, job.new_column_summaries() if job.is_update else stored):
         progress.print(text)
     if training.finished:
         progress.print(f"{job.output} is finished already: nothing is left to do")
@@ -231,6 +232,8 @@ def run(
         if signals.handled:
             raise Stopped(signals.handled, *stop(job))
     page = write_page(report, job, collector, progress) if collector is not None and report is not None else None
+    for message in job.new_class_messages():
+        echo(message[0].upper() + message[1:], err=True)
     print_skipped(job.reader, training.missing)
     progress.quiet = progress.quiet and not as_json
     progress.print(json_text(summary(job)) if as_json else result_line(job))

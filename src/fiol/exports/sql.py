@@ -128,8 +128,8 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialec
             )
         if column.format:
             raise NoExportError(
-                f"column {column.name!r} has dates as {column.format}, and SQL is made for ISO dates alone: "
-                "export to python or json"
+                f"column {column.name!r} has dates as {column.format}, and SQL is made for ISO dates alone: train on "
+                "dates such as 2024-03-31, leave the column out (--column), or export to python or json"
             )
         yield from column_terms(column, weights, dialect)
     for pair in model.coding.pairs:

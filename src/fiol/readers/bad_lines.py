@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the command takes ON_ERROR from here, and starts without numpy
@@ -46,6 +47,17 @@ class BadLines:
         """Count a cell that becomes missing."""
         count, first = self.cells.get(column, (0, error))
         self.cells[column] = count + 1, first
+
+
+def unreadable_column(reader: Any, kinds: Mapping[str, str]) -> str | None:
+    """Return a sentence about the first column of which more than half of the cells could not be read; None if none is.
+
+    Only columns in `kinds`, by name, are looked at. The sentence names the kind, the counts and the first cell.
+    """
+    for column, (count, first) in reader.odd_cells.items():
+        if column in kinds and 2 * count > reader.rows:
+            return f"{count:,} of {reader.rows:,} cells of column {column!r} ({kinds[column]}) cannot be read: {first}"
+    return None
 
 
 def odd_cell_messages(reader: Any) -> list[str]:

@@ -52,6 +52,10 @@ def inferred_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) -
         if given.get(name) is not None and given[name] not in names:
             raise ValueError(f"for the {name}, {no_column(given[name], names)}")
     given_encoding = TableEncoding.from_spec(given.get("coding"))
+    if not given_encoding.complete:
+        for column in given_encoding.columns:
+            if column.name not in names:
+                raise ValueError(f"for the kind of a column (--column), {no_column(column.name, names)}")
     if given_encoding.complete:  # that of a model, which holds for files of every format
         return {"coding": given_encoding, "pairs": tuple(given.get("pairs") or given_encoding.pairs)}
     examples = {values.name: examples_of(values) for values in columns}

@@ -142,10 +142,14 @@ class Reader:
 
     def __init__(self, batches: Iterator[Batch], bad: BadLines, prefetch: bool) -> None:
         self._bad = bad
-        counted = ((batch, bad.count) for batch in batches)
+        counted = ((batch, bad.count, dict(bad.cells)) for batch in batches)
         self._batches: Any = Prefetch(counted) if prefetch else counted
         #: How many lines could not be read and were left out, until the last batch that was given.
         self.skipped = 0
+        #: Rows of all batches that were given.
+        self.rows = 0
+        #: By column, how many cells became missing because they are not of its kind, and the first of them.
+        self.odd_cells: dict[str, tuple[int, BadLineError]] = {}
 
     def __iter__(self) -> Reader:
         return self
@@ -162,20 +166,16 @@ class Reader:
         except queue.Empty:
             return None
         except StopIteration:
-            self.skipped = self._bad.count
+            self.skipped, self.odd_cells = self._bad.count, dict(self._bad.cells)
             raise
-        batch, self.skipped = found
+        batch, self.skipped, self.odd_cells = found
+        self.rows += batch.rows
         return batch  # type: ignore[no-any-return]
 
     @property
     def first_skipped(self) -> list[BadLineError]:
         """The first lines that were left out, and why."""
         return self._bad.first[: self.skipped]
-
-    @property
-    def odd_cells(self) -> dict[str, tuple[int, BadLineError]]:
-        """By column, how many cells became missing because they are not of its kind, and the first of them."""
-        return dict(self._bad.cells)
 
     def close(self) -> None:
         """Read no more."""

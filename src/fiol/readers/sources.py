@@ -215,7 +215,7 @@ class Sources:
         for source in many:
             if hasattr(source, "readinto"):
                 self._open[len(self.files)] = source
-                self.files.append(str(getattr(source, "name", "an open file")))
+                self.files.append(str(getattr(source, "name", None) or "an open file"))
             else:
                 self.files += files_of(source)
         if not self.files:
@@ -462,7 +462,10 @@ def files_of(source: Any) -> list[str]:
         files = [os.path.join(name, file) for file in sorted(os.listdir(name)) if file[0] not in "._"]
         files = [file for file in files if not os.path.isdir(file)]
         if not files:
-            raise FileNotFoundError(f"the folder {name!r} has no files to read")
+            raise FileNotFoundError(
+                f"the folder {name!r} has no files to read: its folders, and files that begin with . or _, are left "
+                "out; files are .csv, .tsv, .jsonl, .parquet, .arrow, .svm, .vw, also compressed (.gz .bz2 .xz .zst)"
+            )
         return files
     if os.path.exists(name):
         return [name]

@@ -488,7 +488,7 @@ def column_card(learner: Learner) -> Card | None:
     summaries = count_features(learner.meta.get("training", {}).get("columns", []), learner)
     if summaries:
         head, *rows = column_rows(summaries[:COLUMNS_PRINTED])
-        title = f"{count_columns(summaries)} became {learner.n_features:,} features"
+        title = f"{learner.n_features:,} features of {count_columns(summaries)}"
         more = f" The first {COLUMNS_PRINTED} are shown." if len(summaries) > COLUMNS_PRINTED else ""
         remark = f"Missing values and examples are those of the first rows.{more}"
         return Card(title, plain_table(head, rows, (0, 1, 4)), remark)

@@ -50,7 +50,7 @@ def rows_to_predict(body: bytes, kind: str, query: Any, limit: int) -> tuple[lis
         if given.rows is not None and given.features is not None:
             raise RefusedError("a request has features, or rows, not both")
         if given.rows is None and given.features is None:
-            raise RefusedError("a request has features, or rows with features")
+            raise RefusedError('expected {"features": {...}} or {"rows": [{"features": {...}}, ...]}')
         rows = [PredictRow(given.features, given.id)] if given.rows is None else given.rows
         doubts = doubts or given.uncertainty
     elif kind == NDJSON:
@@ -101,6 +101,8 @@ def decoded(decode_with: Any, body: bytes, row: int | None = None) -> Any:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         text = str(error)
         place = text.rpartition("$.rows[")[2].partition("]")[0] if "$.rows[" in text else ""
+        if "unknown field" in text or "required field" in text:
+            text = f'{text}; expected {{"features": {{...}}}}, and "label" to learn'
         raise RefusedError(text, int(place) if place.isdigit() else row) from None
 
 

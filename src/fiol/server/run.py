@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import ipaddress
 import signal
 import socket
@@ -63,7 +64,14 @@ def bound_socket(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    found.bind((host, port))
+    try:
+        found.bind((host, port))
+    except OSError as error:
+        found.close()
+        if error.errno == errno.EADDRINUSE:
+            advice = "choose another with --port, or let the system choose with --port 0"
+            raise OSError(f"port {port} of {host} is in use: {advice}") from error
+        raise
     return found
 
 

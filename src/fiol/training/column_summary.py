@@ -83,13 +83,14 @@ def is_left_out(summary: dict[str, Any]) -> bool:
 
 
 def count_columns(summaries: Sequence[dict[str, Any]]) -> str:
-    """Return in words how many columns are not left out.
+    """Return in words how many columns there are, and how many of them are left out.
 
     >>> count_columns([{"kind": "number"}, {"kind": "skip"}])
-    '1 column'
+    '2 columns, 1 left out'
     """
-    used = sum(not is_left_out(summary) for summary in summaries)
-    return f"{used:,} column{'s' * (used != 1)}"
+    left_out = sum(is_left_out(summary) for summary in summaries)
+    words = f"{len(summaries):,} column{'s' * (len(summaries) != 1)}"
+    return f"{words}, {left_out:,} left out" if left_out else words
 
 
 def column_rows(summaries: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -111,5 +112,7 @@ def column_lines(summaries: Sequence[dict[str, Any]]) -> list[str]:
       column  kind    missing  features  examples
       age     number    25.0%         2  30, 41
     """
-    lines = aligned(column_rows(summaries[:COLUMNS_PRINTED]), "<>><")
+    titles, *cells = column_rows(summaries[:COLUMNS_PRINTED])
+    known = tuple(title if any(row[k] for row in cells) else "" for k, title in enumerate(titles))
+    lines = aligned([known, *cells], "<>><")
     return lines + [f"  ... and {len(summaries) - COLUMNS_PRINTED:,} more"] * (len(summaries) > COLUMNS_PRINTED)

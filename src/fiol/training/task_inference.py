@@ -86,8 +86,8 @@ class Task(NamedTuple):
         if not (known | ~there).all():
             k = int(np.argmin(known | ~there))
             raise UnclearTargetError(
-                f"the target {plain_number(values[k])!r} is neither {negative!r} nor {positive!r}, the two values of "
-                "the first rows: name the loss if there are more classes"
+                f"the target {plain_number(values[k])!r} is neither {negative!r} nor {positive!r}, the two labels "
+                "of the model: for more classes train one with the loss softmax"
             )
         return np.where(plus, 1.0, -1.0), there
 

@@ -69,7 +69,11 @@ def train(
     for _ in job.run():
         pass
     ids = getattr(getattr(job.reading, "coding", None), "ids_message", "")
-    for message in [*odd_cell_messages(job.reader), *([f"columns are {ids}"] if ids else [])]:
+    for message in [
+        *job.new_class_messages(),
+        *odd_cell_messages(job.reader),
+        *([f"columns are {ids}"] if ids else []),
+    ]:
         warnings.warn(message, stacklevel=2)
     return job.training.learner  # type: ignore[return-value]
 

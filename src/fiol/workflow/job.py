@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -17,6 +18,7 @@ from fiol.features.column_roles import has_curve
 from fiol.integrations.parameters import STEP_SIZES, make_regularizer, make_update
 from fiol.learner import Learner
 from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO, algorithm_named, loss_named
+from fiol.readers.bad_lines import unreadable_column
 from fiol.readers.columns import coding_of, no_column
 from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
@@ -73,6 +75,7 @@ class TrainingJob:
         self.first: list[Any] = []  #: batches that were read to infer the task
         self.reader: Any = None
         self.saved_best = 0
+        self.new_classes = Counter[Any]()  #: rows of classes that the model of an update did not have
 
     # --- what to learn ------------------------------------------------------------------------
 
@@ -133,9 +136,32 @@ class TrainingJob:
                 "train again with all rows"
             )
         self.sources.keep_digests()
+        self.read_first_batch()
         then = {} if self.state is None else dict(self.state["asked"])
         data = [*then.get("data", []), *self.asked["data"]]
         self.asked = {**then, "data": data, "updated": self.asked["data"]}
+
+    def read_first_batch(self) -> None:
+        """Read the first rows of an update, unless they are live, so that errors of columns come before the output."""
+        if self.sources.is_live:
+            return
+        self.reader = self.read()
+        self.first = list(itertools.islice(self.reader, 1))
+        if self.first and self.first[0].y is None:
+            raise ValueError(self.model.without_target(self.first[0].place))
+
+    def refuse_unreadable_columns(self) -> None:
+        """Raise ValueError if most cells of a number or date in the rows of an update cannot be read."""
+        if not self.asked.get("updated") or self.reading is None or self.reading.coding is None:
+            return
+        columns = self.reading.coding.columns
+        kinds = {column.name: column.kind for column in columns if column.rules.is_number or column.rules.parts}
+        found = unreadable_column(self.reader, kinds)
+        if found is not None:
+            raise ValueError(
+                f"{found}. The model is unchanged: mend the column, empty its cells, or leave these lines out "
+                "(--on-error skip)"
+            )
 
     def load(self, path: str) -> None:
         """Load a model; ValueError if nothing can follow it."""
@@ -210,6 +236,14 @@ class TrainingJob:
                 summary["curve"] = has_curve(summary["kind"].partition(":")[0])
         return {"columns": found}
 
+    def new_column_summaries(self) -> list[dict[str, Any]]:
+        """Return the columns of a model with missing values and features in the first rows of an update."""
+        stored = self.model.meta.get("training", {}).get("columns", [])
+        if not self.first or self.reading is None or self.reading.coding is None:
+            return [{**column, "missing": None, "features": None, "examples": []} for column in stored]
+        new = {column["name"]: column for column in summarize_columns(self.reading, self.first)}
+        return [{**column, **new.get(column["name"], {})} for column in stored]
+
     @property
     def features(self) -> str:
         """Which features are made of columns: as given, or inferred."""
@@ -247,10 +281,33 @@ class TrainingJob:
         if self.reader is None or not self.first:
             self.reader = self.read()
         first, self.first = self.first, []
-        found = itertools.chain(first, self.live_batches() if self.sources.is_live else self.reader)
+        found: Iterator[Any] = itertools.chain(first, self.live_batches() if self.sources.is_live else self.reader)
+        if self.is_update and isinstance(self.task.loss, JointLoss):
+            found = self.count_new_classes(found)
         if self.model is None or self.model.core.space.columns is None:
             return found
         return (batch if batch is None else batch._replace(X=self.model.rows_of(batch.X)) for batch in found)
+
+    def count_new_classes(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield batches, and count the rows of every class that the model did not have before."""
+        known = frozenset(self.model.classes or ())
+        for batch in batches:
+            if batch is not None and batch.y is not None:
+                values = plain_values(batch.y)
+                for label in distinct(values[has_value(values)]):
+                    if label not in known:
+                        self.new_classes[label] += int(np.count_nonzero(values == label))
+            yield batch
+
+    def new_class_messages(self) -> list[str]:
+        """Return one sentence for every class that an update added.
+
+        >>> job = TrainingJob.__new__(TrainingJob)
+        >>> job.new_classes = Counter({"repair": 1})
+        >>> job.new_class_messages()
+        ["new class 'repair': 1 row"]
+        """
+        return [f"new class {label!r}: {count:,} row{'s' * (count != 1)}" for label, count in self.new_classes.items()]
 
     def live_batches(self) -> Iterator[Any]:
         """Yield batches as they arrive, and None for every `TICK_SECONDS` without one."""
@@ -301,6 +358,7 @@ class TrainingJob:
         """Train; yield the events of `Training.events`, and save at the end."""
         try:
             yield from self.training.events()
+            self.refuse_unreadable_columns()
             if self.training.finished:
                 self.training.checkpoint()
         finally:
@@ -316,6 +374,7 @@ class TrainingJob:
     def save(self, model: Any) -> None:
         """Write the model, and before it, if it is another, the model after the best pass."""
         assert self.output is not None
+        self.refuse_unreadable_columns()
         if self.training.best is not None and self.training.best_pass != self.saved_best:
             self.training.best.save(self.output + BEST)
             self.saved_best = self.training.best_pass

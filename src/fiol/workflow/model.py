@@ -214,12 +214,20 @@ class Trained(Model):
         found, missing, task = Evaluation(self, self.task), 0, self.task  # type: ignore[arg-type]
         with self.reader(data, y, on_error, options=options) as reader:
             for batch in reader:
+                if batch.y is None:
+                    raise ValueError(self.without_target(batch.place))
                 rows, there = rows_of_batch(batch._replace(X=self.rows_of(batch.X)), task, on_error == "skip")
                 missing += int(np.count_nonzero(~there))
                 found.add(self.scores(rows.X)[there], rows.y[there], rows.weights[there])
         if not found.rows:
             raise ValueError("there are no rows to compare")
         return found, reader, missing
+
+    def without_target(self, place: Any) -> str:
+        """Return the message for rows without a target: which column is missing, if rows have columns."""
+        target = None if self.reading is None else self.reading.target
+        lacking = "" if target is None else f": there is no column {target!r}"
+        return f"{place if target is None else place.file}: the rows have no target{lacking}"
 
     def evaluate(self, data: Any, y: Any = None) -> dict[str, Any]:
         """Return metrics of the predictions for files, or for a frame with its target in a column or in `y`.
@@ -293,6 +301,12 @@ def is_path(data: Any) -> bool:
     return isinstance(data, (str, os.PathLike))
 
 
+class FrameFile(io.BytesIO):
+    """The rows of a frame as an open file, with a name for messages."""
+
+    name = "a frame"
+
+
 def frame_file(frame: Any, target: str, y: Any = None) -> Any:
     """Return the columns of a frame as an open Arrow file, with targets `y` as one more column."""
     import narwhals as nw
@@ -305,7 +319,7 @@ def frame_file(frame: Any, target: str, y: Any = None) -> Any:
         values = y.tolist() if hasattr(y, "tolist") else list(y)
         table = table.drop_columns([target]) if target in table.column_names else table
         table = table.append_column(target, arrow.array(values))
-    file = io.BytesIO()
+    file = FrameFile()
     with arrow_module("pyarrow.ipc").new_stream(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=rows_to_look_at(table))
     file.seek(0)
