@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import metadata
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol import cli
+from fiol.names import ALGORITHMS
 from fiol.training import run as loop
 
 SINGLE = ["--algorithm", "FIOL"]
@@ -293,7 +295,14 @@ def test_info_prints_versions():
     assert found["fiol"] == fiol.__version__
     assert found["libraries"]["numpy"] == np.__version__
     assert found["extras"]["sklearn"]["scikit-learn"]
+    assert {"files", "serve", "mlflow", "spark"} <= {*found["extras"]} <= {*metadata("fiol").get_all("Provides-Extra")}
     assert fiol.__version__ in invoke("info").output
+
+
+def test_help_has_whole_summaries_and_all_algorithms():
+    assert "..." not in invoke("--help").output.partition("\nModels:")[2]
+    listed = " ".join(invoke("train", "--help").output.partition("--algorithm")[2].split()).partition("[default")[0]
+    assert [name for name in ALGORITHMS if name not in re.findall(r"\w+", listed)] == []
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")

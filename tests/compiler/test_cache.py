@@ -7,6 +7,7 @@ import time
 import numba
 import pytest
 
+from fiol.cli.progress import TrainingProgress
 from fiol.compiler import cache
 
 compiling = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing compiles without the compiler")
@@ -37,6 +38,24 @@ def test_cached_kernel_is_reused_and_leaves_no_lock(folder):
     first, second = fresh(), fresh()
     assert (first(2.0), was_read(first), second(2.0), was_read(second)) == (4.0, False, 4.0, True)
     assert not list(folder.rglob("*.lock"))
+
+
+@compiling
+def test_kernels_from_the_cache_take_time_and_do_not_count_as_compiled(folder, monkeypatch, capsys):
+    progress = TrainingProgress(None, 1, False)
+    monkeypatch.setattr("fiol.cli.progress.SLOW_COMPILE", 0.0)
+    before = cache.counts.kernels
+    fresh()(2.0)
+    assert cache.counts.kernels == before + 1
+    progress.print_compiling()
+    progress.print_compiling()
+    assert capsys.readouterr().out.count("Compiled in") == 1
+    progress, seconds = TrainingProgress(None, 1, False), cache.counts.seconds
+    fresh()(2.0)
+    assert (cache.counts.kernels, cache.counts.depth) == (before + 1, 0)
+    assert progress.compiling == cache.counts.seconds - seconds > 0.0
+    progress.print_compiling()
+    assert capsys.readouterr().out == ""
 
 
 @compiling

@@ -43,10 +43,10 @@ SIZES = "1e-4,1e-3,1e-2,1e-1,1,10,100,1e3,1e4"
 def compare(
     sources: tuple[str, ...], report: str | None, force: bool, as_json: bool, signals: Any, **options: Any
 ) -> None:
-    """Compare algorithms over step sizes on DATA: exact steps, explicit ones, and the default, which has no size.
+    """Compare algorithms over many step sizes on DATA.
 
-    All learn from the same rows in the same order, once; losses are of rows before they are learned from. The default
-    is the ensemble that `fiol train` makes.
+    Exact steps, explicit ones, and the default, which has no step size. All learn from the same rows in the same order,
+    once; losses are of rows before they are learned from. The default is the ensemble that `fiol train` makes.
 
     \b
     fiol compare clicks.csv --target clicked

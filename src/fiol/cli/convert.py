@@ -39,11 +39,11 @@ def convert_data(
     signals: Any,
     **options: Any,
 ) -> None:
-    """Write the rows of DATA, in their order, as svmlight or Vowpal Wabbit's text, for training with other tools.
+    """Write the rows of DATA as svmlight or Vowpal Wabbit's text.
 
-    Rows become the features that a model would learn from: text, dates and missing values by the coding of columns,
-    interactions included. In svmlight names of features become numbers: in the order of their appearance, or by --bits.
-    Target, weight and tag are written, too; a row that the format cannot express is an error.
+    The order stays. Rows become the features that a model would learn from: text, dates and missing values by the
+    coding of columns, interactions included. In svmlight names of features become numbers: in the order of their
+    appearance, or by --bits. Target, weight and tag are written, too; a row that the format cannot express is an error.
 
     \b
     fiol convert clicks.csv --target clicked -o clicks.vw

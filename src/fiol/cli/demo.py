@@ -17,10 +17,10 @@ from fiol.cli.errors import handle_errors
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @handle_errors
 def demo(folder: str, rows: int, force: bool, signals: Any) -> None:
-    """Write a made-up table to try the other commands on: tickets.csv, and later.csv with the last fifth of the rows.
+    """Write a made-up table to try the other commands on.
 
-    The rows are tickets of a help desk, with text, categories, a date and missing values; the column escalated is to be
-    predicted.
+    The files are tickets.csv, and later.csv with the last fifth of the rows. The rows are tickets of a help desk, with
+    text, categories, a date and missing values; the column escalated is to be predicted.
 
     \b
     fiol demo

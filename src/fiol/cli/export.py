@@ -38,7 +38,12 @@ fiol export clicks.fiol -o clicks_model.py
 @sql_option("--table", default="data", show_default=True, help="Name of the table.")
 @sql_option("--dialect", default="standard", type=click.Choice(SQL_DIALECTS), show_default=True,
             help="The database; standard SQL has no parts of dates.")  # fmt: skip
-@sql_option("--column", default="f{}", show_default=True, help="Names of the columns of numbered features.")
+@sql_option(
+    "--column",
+    default="f{}",
+    show_default=True,
+    help="Names of columns, of a model that learned from an array or svmlight: {} is the number of the feature.",
+)
 @json_option("--no-state", "state", is_flag=True, flag_value=False, default=True,
              help="Leave out what learning continues from: for predicting alone, much smaller.")  # fmt: skip
 @handle_errors

@@ -12,7 +12,7 @@ import click
 
 import fiol
 
-#: What may be installed beside the library, by what it is for.
+#: What may be installed beside the library, by the extra that installs it (`pip install fiol[files]`).
 EXTRAS = {
     "sklearn": ("scikit-learn",),
     "river": ("river",),
@@ -20,7 +20,9 @@ EXTRAS = {
     "plots": ("matplotlib",),
     "regret": ("scipy", "scikit-learn", "clarabel", "threadpoolctl"),
     "files": ("pyarrow",),
-    "frames": ("pandas", "polars"),
+    "serve": ("starlette", "uvicorn", "msgspec", "httptools"),
+    "mlflow": ("mlflow-skinny",),
+    "spark": ("pyspark",),
 }
 
 

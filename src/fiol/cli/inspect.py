@@ -25,7 +25,9 @@ COPIES_IN_MEMORY = 4
 @click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
 @handle_errors
 def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
-    """Show what is in MODEL: how it learned, from what, which features matter most, and its history.
+    """Show what MODEL has learned, and which features matter most.
+
+    Also how it learned, from which data, and the history of its loss.
 
     \b
     fiol inspect clicks.fiol

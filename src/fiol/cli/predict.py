@@ -24,7 +24,8 @@ from fiol.cli.terminal import printable
 @click.option(
     "--uncertainty",
     is_flag=True,
-    help="The standard deviation of the score: what the data left open (of an ensemble, to its best member).",
+    help="Add the standard deviation of the score: how much few rows leave its weights open (of an ensemble: of its "
+    "best member). Noise of the target is not in it.",
 )
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where to write; whole or not at all."
@@ -44,10 +45,10 @@ def predict(
     signals: Any,
     **wanted: bool,
 ) -> None:
-    """Predict for every row of DATA by MODEL, which knows how data are read: CSV, a line per row.
+    """Write the predictions of MODEL for the rows of DATA, as CSV.
 
-    Without options: the label and the probability of the positive one (of classes, its own), or the number that is
-    predicted. Tags of rows, where there are any, are the first column.
+    The data are read as those of the training. Without options: the label and the probability of the positive one (of
+    classes, its own), or the number that is predicted. Tags of rows, where there are any, are the first column.
 
     \b
     fiol predict clicks.fiol new.csv > predictions.csv

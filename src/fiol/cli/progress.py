@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import time
@@ -10,6 +11,7 @@ from typing import Any
 import click
 
 from fiol.cli.terminal import printable
+from fiol.compiler.cache import counts
 from fiol.training.metrics import Line, Speed
 from fiol.training.run import Advance, is_line
 
@@ -46,7 +48,7 @@ class TrainingProgress:
         self.read = 0  # in passes before this one
         self.started, self.last, self.task = time.perf_counter(), Advance(1, 0, rows), None
         self.speeds = [Speed(0.0, rows, 0)]  #: at the start and at every line; what compiling took does not count
-        self.compiling, self.printed = 0.0, time.perf_counter()
+        self.counts_before, self.printed, self.has_compiled = dataclasses.replace(counts), time.perf_counter(), False
 
     def __enter__(self) -> TrainingProgress:
         if sys.stderr.isatty() and not self.quiet:
@@ -61,7 +63,7 @@ class TrainingProgress:
             total = None if not self.size else float(self.size * self.passes)
             self.task = bar.add_task("reading", total=total)
         self.print("  ".join(f"{title:>{width}}" for title, width in self.columns), "bold")
-        self.started = time.perf_counter()
+        self.started, self.counts_before = time.perf_counter(), dataclasses.replace(counts)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -85,12 +87,16 @@ class TrainingProgress:
             if not isinstance(error, BrokenPipeError):
                 click.echo(f"standard output: {error.strerror}: nothing more is printed", err=True)
 
-    def compiled(self, seconds: float) -> None:
-        """Print, once, how long compiling took; it does not count as learning."""
-        if seconds and not self.compiling:
-            self.compiling, self.printed = seconds, time.perf_counter()
-            if seconds >= SLOW_COMPILE:
-                self.print(f"Compiled in {seconds:.1f} s; later runs use the cache")
+    @property
+    def compiling(self) -> float:
+        """Seconds of compiling and loading code since the start, which do not count as learning."""
+        return counts.seconds - self.counts_before.seconds
+
+    def print_compiling(self) -> None:
+        """Print, once, how long compiling took, if something was compiled and not loaded from the cache."""
+        if not self.has_compiled and counts.kernels > self.counts_before.kernels and self.compiling >= SLOW_COMPILE:
+            self.has_compiled, self.printed = True, time.perf_counter()
+            self.print(f"Compiled in {self.compiling:.1f} s; later runs use the cache")
 
     def show(self, event: Any, current_line: Any = None) -> None:
         """Show an event; `current_line` returns a line of the table if the last one was printed long ago."""
@@ -101,7 +107,7 @@ class TrainingProgress:
             event = event if is_line(line.rows) else line  # that of the table follows
         if isinstance(event, Line):
             self.printed = time.perf_counter()
-            seconds = time.perf_counter() - self.started - self.compiling
+            seconds = max(0.0, time.perf_counter() - self.started - self.compiling)
             self.speeds.append(Speed(seconds, self.last.rows, self.read + self.last.read))
             self.print("  ".join(f"{self.cell(event, title):>{width}}" for title, width in self.columns))
         elif isinstance(event, Advance):

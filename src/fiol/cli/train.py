@@ -23,18 +23,23 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
 @data_options
 @learning_options(learning)
 @learning(
-    "--algorithm", metavar="NAME", help="FIOL, SGD, FTRLProximal, PA1, ... [default: an ensemble that needs no tuning]."
+    "--algorithm",
+    metavar="NAME",
+    help="A single learner: FIOL, SGD, PA, PA1, PA2, IOL, COMID, RDA, ISGD, FTRLProximal, ImplicitFTRL, Coin or "
+    "ImplicitCoin [default: an ensemble of FIOL that needs no tuning].",
 )
 @learning(
     "--step-size",
     default="auto",
     metavar="SIZE",
-    help="A number, scale_free, adagrad, inverse_sqrt, single [default: auto].",
+    help="auto: the ensemble of seven step sizes; single: one learner with the default steps of its algorithm; "
+    "a number, scale_free, adagrad or inverse_sqrt: one learner with these steps [default: auto].",
 )
 @learning(
     "--features",
     type=click.Choice(["linear", "additive", "pairwise", "auto"]),
-    help="Columns as they are, with curves, or with curves and pairs of columns "
+    help="linear: columns as they are; additive: with curves of columns of numbers; pairwise: with pairs of columns, "
+    "too; auto: what suits the table. linear is the smallest and the easiest to read; compare by --holdout "
     "[default: auto for the columns of a table, linear for text and sparse formats].",
 )
 @learning("--max-features", type=click.IntRange(1), help="Hold at most this many features with a weight other than 0.")
@@ -224,7 +229,7 @@ def run(
         try:
             with progress:
                 for event in job.run():
-                    progress.compiled(training.compiling)
+                    progress.print_compiling()
                     progress.show(event, training.current_line)
         except Stopped as stopped:
             signals.acknowledge()
@@ -260,7 +265,7 @@ def write_page(path: str, job: Any, collector: Any, progress: Any) -> str | None
         windows=collector.evaluation.windows.all,
         history=training.history,
         speeds=progress.speeds,
-        compiling=training.compiling,
+        compiling=progress.compiling if progress.has_compiled else 0.0,
         skipped=getattr(job.reader, "skipped", 0) + training.missing,
     )
     with atomic_write(path) as file:

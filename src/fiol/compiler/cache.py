@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import gc
 import multiprocessing
 import os
@@ -33,6 +34,17 @@ WAITS, PAUSE = 1.0, 10.0
 #: Seconds for which a process waits for another that compiles the same kernel, before it compiles for itself.
 LONGEST_WAIT = 120.0
 
+
+@dataclasses.dataclass
+class CompileCounts:
+    """What compiled code has cost this process so far."""
+
+    kernels: int = 0  #: compiled, because the cache did not have them
+    seconds: float = 0.0  #: of compiling kernels, or of loading them from the cache
+    depth: int = 0  #: kernels that are compiled at this moment, each for the one before
+
+
+counts = CompileCounts()
 _told = -PAUSE
 _warned = False
 
@@ -48,7 +60,7 @@ class Kernel(CPUDispatcher):
         with global_compiler_lock:  # one thread at a time, from the lock's beginning to its end
             with contextlib.suppress(KeyError):
                 return self.overloads[tuple(sig)].entry_point
-            with locked(self), reported(self), older_objects_frozen(), loading_kernel():
+            with counted(self), locked(self), reported(self), older_objects_frozen(), loading_kernel():
                 try:
                     return super().compile(sig)
                 except (NumbaError, Warning):
@@ -84,6 +96,20 @@ def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Any:
             raise
         warn("fiol found no writable directory to cache compiled code in, and every process compiles for itself")
     return made
+
+
+@contextlib.contextmanager
+def counted(kernel: Kernel) -> Iterator[None]:
+    """Within, `kernel` is compiled or loaded, which `counts` takes down."""
+    started, before = time.perf_counter(), kernel.stats.cache_misses.total()
+    counts.depth += 1
+    try:
+        yield
+    finally:
+        counts.depth -= 1
+        counts.kernels += kernel.stats.cache_misses.total() > before
+        if not counts.depth:
+            counts.seconds += time.perf_counter() - started
 
 
 @contextlib.contextmanager

@@ -152,7 +152,7 @@ class Training:
         self.defer_signals, self.skip_missing, self.class_weight = defer_signals, skip_missing, class_weight
         self.stopped = stopped
         self.save, self.every_rows, self.every_seconds = save, every_rows, every_seconds
-        self.watch, self.compiling = watch, 0.0  #: seconds of compiling before the first row
+        self.watch = watch
         self.number = 1  #: the pass, from 1
         self.rows = 0  #: learned from in all passes
         self.scored = 0  #: held-out rows that were scored in this pass
@@ -338,9 +338,7 @@ class Training:
         """Learn from rows and add their metrics, atomically; return the new lines of the table."""
         learner = self.learner
         if not self._rehearsed:
-            started = time.monotonic()
             self._rehearse(rows.part(0, min(rows.size, ROWS_REHEARSED)))
-            self.compiling = time.monotonic() - started
         again = self.number > 1 and learner.rounds >= MIN_STACK_ROWS
         with self.defer_signals():
             with learner.engine.freeze_stack() if again else nullcontext():
@@ -428,7 +426,7 @@ class Training:
     def _rehearse(self, rows: TargetRows) -> None:
         """Compile everything: let a new learner of the same kind learn from some rows, and make a line of the table.
 
-        Signals are handled meanwhile, and the time of rows is measured afterwards.
+        Signals are handled meanwhile.
         """
         like, self._rehearsed = self.learner, True
         options = {"intercept": like.intercept_fitted, "average": like.averages, "dtype": like.dtype}
