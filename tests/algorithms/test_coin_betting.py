@@ -107,7 +107,6 @@ def test_coin_betting_matches_eager_loop(loss, exact, penalty):
         preset = fiol.ImplicitCoin if exact else fiol.Coin
         update = preset(loss, penalty, raw_beside_bounds(fiol.ScaleFree(rule), penalty) if free else rule)
         learner = fiol.Learner(update, n_features=4, compiled=False)
-        learner.engine.settle_origin()  # of targets, at 0
         found = learner.learn(X, y, weight)
         scores, w = play(loss, penalty, exact, free, endowment, X, y, weight)
         np.testing.assert_allclose(found, scores, rtol=1e-7, atol=1e-9)

@@ -49,11 +49,9 @@ def targets(loss, y):
     return np.where(y > 0.0, 1.0, -1.0) if isinstance(loss, fiol.Binary) else y
 
 
-def learned(update, X, y, weight, average=False, has_origin=True, **options):
+def learned(update, X, y, weight, average=False, **options):
     many = {"classes": [0, 1, 2]} if isinstance(update.loss, fiol.Softmax) else {}
     learner = fiol.Learner(update, n_features=4, average=average, **{"compiled": False, **options}, **many)
-    if not has_origin:
-        learner.engine.settle_origin()  # of targets, at 0
     scores = learner.learn(X, targets(update.loss, y), weight)
     return scores, learner.weights, np.array(learner.intercept)
 
@@ -91,7 +89,7 @@ def test_penalty_strength_scales_with_largest_value_so_far(penalty):
     for step in (FREE, STEADY, MOVING, fiol.ScaleFree(raw_penalty=1)):
         parts = fiol.Squared(), table1.penalty_of(penalty), step
         played = table1.fully_implicit(Stream(X, y, weight), *parts, intercept=True)
-        scores, w, _ = learned(fiol.FIOL(fiol.Squared(), penalty, step), X, y, weight, has_origin=False)
+        scores, w, _ = learned(fiol.FIOL(fiol.Squared(), penalty, step), X, y, weight)
         np.testing.assert_allclose(scores, played.scores, rtol=1e-8, atol=1e-8)
         np.testing.assert_allclose(w, played.weights, rtol=1e-8, atol=1e-12)
 

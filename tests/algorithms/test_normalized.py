@@ -56,7 +56,6 @@ def test_normalized_step_moves_the_score_independently_of_row_length(step_size, 
     learner = fiol.Learner(
         fiol.FIOL(fiol.Squared(), step_size=step_size), n_features=4, intercept=intercept, compiled=False
     )
-    learner.engine.settle_origin()  # of targets, at 0
     peak = np.zeros(4)
     for row, target in zip(X, y, strict=True):
         before = learner.learn(row[None, :], [target])[0]

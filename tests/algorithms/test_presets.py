@@ -53,7 +53,6 @@ def learned(update, stream, intercept=False, average=False, compiled=False):
     """What a learner makes of a stream, in the order of `table1.Played`."""
     d = stream.x.shape[1]
     learner = fiol.Learner(update, n_features=d, intercept=intercept, average=average, compiled=compiled)
-    learner.engine.settle_origin()  # of targets, at 0
     scores = learner.learn(*stream)
     learner.engine.compiled = False  # reading the weights is not what takes long
     if not average:

@@ -76,7 +76,6 @@ def test_step_scale_is_the_mean_over_all_rounds(loss, penalty):
     parts = loss, table1.penalty_of(penalty), fiol.ScaleFree()
     played = table1.fully_implicit(Stream(X, y, weight), *parts, intercept=True)
     learner = fiol.Learner(fiol.FIOL(loss, penalty), n_features=4, compiled=False)
-    learner.engine.settle_origin()  # of targets, at 0
     np.testing.assert_allclose(learner.learn(X, y, weight), played.scores, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(learner.weights, played.weights, rtol=1e-8, atol=1e-10)
     step_scale = learner.engine.state.statistics[:, 2]
@@ -90,8 +89,6 @@ def test_own_loss_may_define_its_slope_unit():
     """The absolute error by a user, in cents: a hundred times the loss makes the same steps."""
 
     class Cents(fiol.Loss):
-        shift_invariant = True
-
         def value(self, z, y):
             return 100.0 * abs(z - y)
 

@@ -25,7 +25,7 @@ statistics of its step size are reset, with the distances from the mean instead 
 reset the weight, too: it follows from sums over values that were not centered.)
 
 Targets far from 0 are the same problem: with targets of 1e6 and a standard deviation of 1, the steps of all weights
-are those of the intercept's error. If the loss allows it (`Loss.shift_invariant`), the rounds learn from y - origin,
+are those of the intercept's error. If the loss allows it (`Loss.shift_invariant`), an ensemble learns from y - origin,
 and scores are those of the rounds plus the origin. The origin is the first target with a sample weight. After 2, 4, 8
 and 16 rows it becomes the median of the targets so far, since the first one may be an exception. Then intercepts
 change by the difference, so that predictions stay, or by the part of it that brings them to 0: a level that was
@@ -292,15 +292,18 @@ def first_centering(loss: Any) -> Centering:
     return NO_ORIGIN if loss.shift_invariant else NO_ROWS
 
 
-def centering_from(arrays: dict[str, Any], features: int, loss: Any) -> Centering:
-    """Return the centering with these `arrays`, of this many features; ValueError if they do not fit."""
+def centering_from(arrays: dict[str, Any], features: int, before: Centering) -> Centering:
+    """Return the centering with these `arrays`, of this many features; ValueError if they do not fit.
+
+    `before` is the centering before the first row.
+    """
     if not len(arrays.get("centring.widths", ())):  # in older files: the next values set them
         arrays = {**arrays, "centring.widths": np.zeros_like(arrays.get("centring.sums", NO_ROWS.sums))}
     window = arrays.get("centring.window", NO_WINDOW)
     if window.ndim == 2 and window.shape[1] == 5:  # in older files: columns that are not in random order
         arrays = {**arrays, "centring.window": np.hstack([window, np.zeros((len(window), NUMBERS_SEEN - 5))])}
     if "centring.origin" not in arrays:  # before the first row, and in older files, whose origin is 0
-        first = first_centering(loss) if not np.any(arrays.get("centring.so_far", 1.0)) else NO_ROWS
+        first = before if not np.any(arrays.get("centring.so_far", 1.0)) else NO_ROWS
         arrays = {**arrays, "centring.origin": first.origin, "centring.targets": first.targets}
     for name, own in NO_ROWS.arrays().items():
         array = arrays.get(name)

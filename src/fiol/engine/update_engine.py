@@ -22,7 +22,7 @@ from fiol.algorithms.state import (
     spread,
 )
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import Centering, centering_from, shifted
+from fiol.engine.centering import NO_ROWS, Centering, centering_from, shifted
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.float32_guard import limits, longest_step
 from fiol.engine.interrupts import paced, piece_of
@@ -384,8 +384,7 @@ class UpdateEngine(Engine):
             part: assembled({name: arrays[f"{part}.{name}"] for name in arrays_by_name(self.fresh, kept)}, kept)
             for part in STATES
         }
-        loss = self.plan.problem.loss
-        centering = None if self.centering is None else centering_from(arrays, features[0], loss)
+        centering = None if self.centering is None else centering_from(arrays, features[0], NO_ROWS)
         clocks = {"ticks": arrays["clock"].copy(), "uncounted": arrays["uncounted"].copy()}
         self.replace(**parts, **clocks, centering=centering)
         self.rewind_observer(arrays)

@@ -54,9 +54,9 @@ class ScaleFree(Adaptive):
     start from a number without a unit, and steps multiply them; penalties are raw there.
 
     Offsets do not matter either, in learners with an intercept: a feature that is in nearly every row, and whose mean
-    is far from 0 beside its distances from it, is learned as x - mean, with the mean of the rows so far, and a target
-    as y - origin, if the loss allows it. The intercept that a learner returns is that of raw values and targets
-    (`fiol.engine.centering`). With `centred=0` neither is done.
+    is far from 0 beside its distances from it, is learned as x - mean, with the mean of the rows so far. Ensembles
+    learn targets as y - origin, if the loss allows it. The intercept that a learner returns is that of raw values and
+    targets (`fiol.engine.centering`). With `centred=0` neither is done.
 
     The record of a feature is that of the step size inside, and its peak.
 

@@ -16,7 +16,15 @@ from fiol.algorithms.update import Update
 from fiol.components.combiners import Bayes, BestMember, NewtonStack, Stack
 from fiol.components.row import Floats
 from fiol.components.step_sizes import Constant
-from fiol.engine.centering import AS_THEY_ARE, Centering, centering_from, first_centering, less, own_centering
+from fiol.engine.centering import (
+    AS_THEY_ARE,
+    NO_ROWS,
+    Centering,
+    centering_from,
+    first_centering,
+    less,
+    own_centering,
+)
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.bayes_engine import BayesEngine
 from fiol.engine.ensemble.best_member_engine import BestMemberEngine
@@ -487,7 +495,7 @@ class EnsembleEngine(Engine):
         centering = (
             None
             if self.centering is None
-            else centering_from(arrays, members[0].state.w.shape[0], self.plan.problem.loss)
+            else centering_from(arrays, members[0].state.w.shape[0], first_centering(self.plan.problem.loss))
         )
         self.set_storage(EnsembleStorage(self.members_in_use.with_engines(members), stack, centering))
         self.rewind_observer(arrays)
@@ -563,5 +571,5 @@ def make_engine(
         first = plan.first_entry(features)
         engine = UpdateEngine(plan, features, first, intercept, average, dtype, compiled, scores)
     if intercept and update.centers_features():
-        engine.replace(centering=first_centering(update.loss))
+        engine.replace(centering=first_centering(update.loss) if isinstance(update, Ensemble) else NO_ROWS)
     return engine
