@@ -14,7 +14,6 @@ EXCEPTIONS = {
     "engine/engine.py:Engine",
     "engine/levels_engine.py:LevelsEngine",
     "readers/loops/cells.py:add_cells",
-    "readers/loops/vw_rows.py:vw_rows",
 }
 
 

@@ -128,6 +128,222 @@ def murmur3_of_words(words, p, end):
     return finished(h, words[p] & FIRST_BYTES[end - p], size)
 
 
+@inlined_strictly
+def after_blanks(data, p):
+    """Return the place of the first byte from p on that is no blank and no tab."""
+    while data[p] == SPACE or data[p] == TAB:
+        p += U1
+    return p
+
+
+@inlined_strictly
+def value_at(data, words, p, hards, hard):
+    """Return the number at p, where it ends, how many were HARD, and DONE; p as its end and NO_VALUE if it is none."""
+    value, stop, code = number_at(data, words, p)
+    if code == NO_VALUE or not ends_number(data[stop]):
+        return value, p, hards, NO_VALUE
+    value, hards = number_told(value, code, p, hards, hard)
+    return value, stop, hards, DONE
+
+
+@inlined_strictly
+def read_label(data, words, p, line, labels, row, named_labels, hards, hard):
+    """Write what stands before the first bar of a line to row `row` of the arrays `labels`.
+
+    Returns DONE and the place of the bar, or what is wrong and where; and how many numbers were HARD.
+    """
+    y, weights, tags = labels
+    y[row], weights[row], tags[row, U2] = np.nan, 1.0, line
+    tags[row, U0], tags[row, U1], tags[row, U3], tags[row, U4] = U0, U0, U0, U0
+    count, tagged = 0, False
+    while data[p] != BAR:
+        start = p
+        if data[p] == NEWLINE or data[p] == RETURN:
+            return NO_BAR, line, hards
+        if tagged:
+            return AFTER_TAG, start, hards
+        while not ends_number(data[p]):
+            p += U1
+        if data[start] == QUOTE or data[p] == BAR:
+            tags[row, U0], tags[row, U1] = start + np.uint64(data[start] == QUOTE), p
+            tagged = True
+        elif named_labels and count == 0:
+            tags[row, U3], tags[row, U4] = start, p
+            count = 1
+        else:
+            value, _, hards, code = value_at(data, words, start, hards, hard)
+            if code != DONE or not abs(value) < np.inf:
+                return NO_LABEL, start, hards
+            if count == 0:
+                y[row] = value
+            elif count > 1:
+                return THIRD_NUMBER, start, hards
+            elif 0.0 <= value <= 1e30:
+                weights[row] = value
+            else:
+                return NO_WEIGHT, start, hards
+            count += 1
+        p = after_blanks(data, p)
+    return DONE, p, hards
+
+
+@inlined_strictly
+def owner_of(words, space, space_end, space_table, spaces):
+    """Return the number of a namespace, `MOST_OWNER` if there is no room for it; and how many namespaces there are."""
+    slots, about, _text, text_words = space_table
+    mask, size = np.uint64(slots.shape[0] - 1), space_end - space
+    slot, h = find_name(words, space, space_end, U0, (words, U0, U0), U0, space_table, mask)
+    owner = slots[slot, U1] & HALF
+    if owner == U0:
+        owner = MOST_OWNER
+        if spaces + spaces <= mask and has_room(space_table, spaces, size + U2):
+            o = appended(words, space, space_end, text_words, about[spaces, U0])
+            spaces, _ = add_name(slot, h, U0, size, U0, o, space_table, spaces, mask)
+            owner = spaces
+    return owner, spaces
+
+
+@inlined_strictly
+def write_digits(digits, number):
+    """Write a number as text that ends at 24, and return where it starts."""
+    start = U24
+    while number > 0 or start == U24:
+        start -= U1
+        digits[start] = DIGIT_0 + number % 10
+        number //= 10
+    return start
+
+
+@inlined_strictly
+def hashed_feature(words, namespace, source_words, start, stop, table, modulus):
+    """Return the number, from 1, that the hash of a feature's name gives it; 0 if there is no room for the name.
+
+    The name is in `source_words`, and its namespace, which is hashed with it, in `words`.
+    """
+    space, space_end, _owner, prefix, barred = namespace
+    _slots, _about, text, text_words = table
+    if prefix > U0:
+        if prefix + (stop - start) + U16 > np.uint64(text.shape[0]):
+            return U0
+        if space == space_end:
+            write_front(words, space, space_end, barred, text, text_words, U0)
+        stop = appended(source_words, start, stop, text_words, prefix)
+        source_words, start = text_words, U0
+    return murmur3_of_words(source_words, start, stop) % modulus + U1
+
+
+@inlined_strictly
+def named_feature(words, namespace, source_words, start, stop, table, names, mask):
+    """Return the number, from 1, of a feature by its name, 0 if there is no room for it; and names, mask.
+
+    The name is in `source_words`, and its namespace in `words`.
+    """
+    space, space_end, owner, prefix, barred = namespace
+    slots, about, text, text_words = table
+    size, front = stop - start, (words, space - U1 if barred else space, space_end)
+    slot, h = find_name(source_words, start, stop, owner, front, prefix, table, mask)
+    found = slots[slot, U1] & HALF
+    if found == U0:
+        if not has_room(table, names, prefix + size):
+            return U0, names, mask
+        o = about[names, U0]
+        if prefix > U0:
+            o = write_front(words, space, space_end, barred, text, text_words, o)
+        o = appended(source_words, start, stop, text_words, o)
+        found = names + U1
+        names, mask = add_name(slot, h, owner, size, prefix, o, table, names, mask)
+    return found, names, mask
+
+
+@inlined_strictly
+def feature_number(words, namespace, source_words, start, stop, table, modulus, names, mask):
+    """Return the number of a feature, from 1, 0 if there is no room for its name; and names, mask."""
+    space, space_end, owner, prefix, barred = namespace
+    if space == space_end:
+        caret = first_caret(source_words, start, stop)
+        barred = start < caret and caret + U1 < stop
+        prefix = U2 if barred else U0
+    namespace = space, space_end, owner, prefix, barred
+    if modulus > U0:
+        return hashed_feature(words, namespace, source_words, start, stop, table, modulus), names, mask
+    return named_feature(words, namespace, source_words, start, stop, table, names, mask)
+
+
+@inlined_strictly
+def read_features(data, words, p, namespace, factor, entries, table, modulus, numerals, counts, hard, low, high):
+    """Write the features of a namespace from p on behind the entries that are there, values times a factor.
+
+    Returns DONE and the place of the bar or the line's end behind them, or what is wrong and where; and the counts.
+    """
+    indices, values = entries
+    digits, digit_words = numerals
+    n, names, mask, hards = counts
+    anonymous = 0
+    while True:
+        p = after_blanks(data, p)
+        if data[p] == BAR or data[p] == NEWLINE:
+            return DONE, p, (n, names, mask, hards)
+        if data[p] == RETURN:
+            if data[p + U1] == NEWLINE:
+                return DONE, p + U1, (n, names, mask, hards)
+            return RETURN_INSIDE, p, (n, names, mask, hards)
+        token = start = p
+        p = stop = name_end(data, words, p)
+        value, source_words = factor, words
+        if data[p] == COLON:
+            begin = p + U1
+            p = text_value_end(data, words, begin)
+            if p > begin:  # part of the name, which is the value alone where there is no other
+                start = begin if start == stop else start
+                stop, value = p, 1.0
+            else:
+                value, p, hards, code = value_at(data, words, begin, hards, hard)
+                if code != DONE:
+                    return code, begin, (n, names, mask, hards)
+                value = value * factor
+        if stop == start:  # called by its place among those without a name
+            source_words, start, stop = digit_words, write_digits(digits, anonymous), U24
+            anonymous += 1
+        if low <= abs(value) <= high:
+            found, names, mask = feature_number(
+                words, namespace, source_words, start, stop, table, modulus, names, mask
+            )
+            if found == U0:
+                return FULL, token, (n, names, mask, hards)
+            indices[n], values[n] = np.int32(found - U1), value
+            n += U1
+        elif value != 0.0:
+            return OUT_OF_RANGE, token, (n, names, mask, hards)
+
+
+@inlined_strictly
+def namespace_at(data, words, space, table, modulus, space_table, spaces, hards, hard):
+    """Return the namespace whose name starts at `space`, its factor, and DONE; or where and what is wrong.
+
+    A namespace is where its name starts and ends, its number, how many bytes stand before the names of its features,
+    and whether these have a bar. With a `modulus` these bytes are written to the table's text.
+    """
+    _slots, _about, text, text_words = table
+    p = space_end = name_end(data, words, space)
+    code, factor, owner, prefix, barred = DONE, 1.0, U0, U0, False
+    if data[p] == COLON and space == p:
+        code = NO_NAMESPACE
+    elif data[p] == COLON:
+        factor, p, hards, code = value_at(data, words, p + U1, hards, hard)
+        if code == DONE and not abs(factor) < np.inf:
+            code, p = NO_VALUE, space_end + U1
+    if code == DONE and space < space_end:
+        barred = first_caret(words, space, space_end) < space_end
+        prefix = space_end - space + (U2 if barred else U1)  # with what is around it
+        if modulus == U0:
+            owner, spaces = owner_of(words, space, space_end, space_table, spaces)
+        elif prefix + U16 <= np.uint64(text.shape[0]):
+            write_front(words, space, space_end, barred, text, text_words, U0)
+        else:
+            code = FULL
+    return code, p, factor, (space, space_end, owner, prefix, barred), spaces, hards
+
+
 @jit_beside
 def vw_rows(
     data, words, p, end, row, n, y, weights, tags, indptr, indices, values,
@@ -154,151 +370,27 @@ def vw_rows(
     space_slots, space_about, space_text = borrowed((space_slots, space_about, space_text))
     space_words, hard_at, hard_values = borrowed((space_words, hard_at, hard_values))
     table, space_table = (slots, about, text, text_words), (space_slots, space_about, space_text, space_words)
-    hards, hard, space_mask = U0, (hard_at, hard_values, known), np.uint64(space_slots.shape[0] - 1)
-    names, text_room = take_back(table, names, kept), np.uint64(text.shape[0])
+    labels, entries, numerals = (y, weights, tags), (indices, values), (digits, digit_words)
+    hards, hard, names = U0, (hard_at, hard_values, known), take_back(table, names, kept)
     while p < end:
         line, kept = p, names
-        while data[p] == SPACE or data[p] == TAB:
-            p += U1
+        p = after_blanks(data, p)
         if data[p] == NEWLINE or (data[p] == RETURN and data[p + U1] == NEWLINE):  # an empty line
-            while data[p] != NEWLINE:
-                p += U1
-            p += U1
+            p += U1 if data[p] == NEWLINE else U2
             continue
-        target, weight, count, tag, tag_end, label, label_end = np.nan, 1.0, 0, U0, U0, U0, U0
-        while data[p] != BAR:
-            start = p
-            if data[p] == NEWLINE or data[p] == RETURN:
-                return NO_BAR, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-            if tag_end > U0:
-                return AFTER_TAG, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-            while not ends_number(data[p]):
-                p += U1
-            if data[start] == QUOTE or data[p] == BAR:
-                tag, tag_end = start, p
-                if data[start] == QUOTE:
-                    tag += U1
-            elif named_labels and count == 0:
-                label, label_end, count = start, p, 1
-            else:
-                value, stop, code = number_at(data, words, start)
-                if code == NO_VALUE or stop != p:
-                    return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                value, hards = number_told(value, code, start, hards, hard)
-                if not abs(value) < np.inf:
-                    return NO_LABEL, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                if count == 0:
-                    target = value
-                elif count == 1:
-                    weight = value
-                    if not 0.0 <= weight <= 1e30:
-                        return NO_WEIGHT, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                else:
-                    return THIRD_NUMBER, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                count += 1
-            while data[p] == SPACE or data[p] == TAB:
-                p += U1
-        while data[p] == BAR:
-            p += U1
-            space, anonymous, factor = p, 0, 1.0  # a namespace
-            p = space_end = name_end(data, words, p)
-            if data[p] == COLON:
-                if space == p:
-                    return NO_NAMESPACE, space, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                p += U1
-                start = p
-                factor, p, code = number_at(data, words, p)
-                if code == NO_VALUE or not ends_number(data[p]):
-                    return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                factor, hards = number_told(factor, code, start, hards, hard)
-                if not abs(factor) < np.inf:
-                    return NO_VALUE, start, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-            owner, prefix, written, barred = U0, space_end - space, U0, False
-            if prefix > U0:
-                barred = first_caret(words, space, space_end) < space_end
-                prefix += U2 if barred else U1  # with what is around it
-                if modulus > U0:
-                    if prefix + U16 > text_room:
-                        return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                    written = write_front(words, space, space_end, barred, text, text_words, U0)
-                else:
-                    slot, h = find_name(words, space, space_end, U0, (words, U0, U0), U0, space_table, space_mask)
-                    owner = space_slots[slot, U1] & HALF
-                    if owner == U0:
-                        owner = MOST_OWNER
-                        if spaces + spaces <= space_mask and has_room(space_table, spaces, prefix):
-                            o = appended(words, space, space_end, space_words, space_about[spaces, U0])
-                            spaces, _ = add_name(slot, h, U0, space_end - space, U0, o, space_table, spaces, space_mask)
-                            owner = spaces
-            while True:
-                while data[p] == SPACE or data[p] == TAB:
-                    p += U1
-                if data[p] == BAR or data[p] == NEWLINE:
-                    break
-                if data[p] == RETURN:
-                    if data[p + U1] != NEWLINE:
-                        return RETURN_INSIDE, p, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                    p += U1
-                    break
-                start = token = p
-                p = stop = name_end(data, words, p)
-                value = factor
-                if data[p] == COLON:
-                    begin = p + U1
-                    p = text_value_end(data, words, begin)
-                    if p > begin:  # part of the name, which is the value alone where there is no other
-                        start = begin if start == stop else start
-                        stop, value = p, 1.0
-                    else:
-                        value, p, code = number_at(data, words, begin)
-                        if code == NO_VALUE or not ends_number(data[p]):
-                            return NO_VALUE, begin, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                        value, hards = number_told(value, code, begin, hards, hard)
-                        value = value * factor
-                source_words = words
-                if stop == start:  # called by its place among those without a name
-                    source_words, start, stop, left = digit_words, U24, U24, anonymous
-                    anonymous += 1
-                    while left > 0 or start == stop:
-                        start -= U1
-                        digits[start] = DIGIT_0 + left % 10
-                        left //= 10
-                if not (low <= abs(value) <= high):
-                    if value == 0.0:
-                        continue
-                    return OUT_OF_RANGE, token, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                size = stop - start
-                if space == space_end:
-                    caret = first_caret(source_words, start, stop)
-                    barred = start < caret and caret + U1 < stop
-                    prefix = U2 if barred else U0
-                if modulus > U0:
-                    if prefix > U0:  # behind its namespace
-                        if prefix + size + U16 > text_room:
-                            return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                        if space == space_end:
-                            written = write_front(words, space, space_end, barred, text, text_words, U0)
-                        stop = appended(source_words, start, stop, text_words, written)
-                        source_words, start = text_words, U0
-                    indices[n] = np.int32(murmur3_of_words(source_words, start, stop) % modulus)
-                else:
-                    front = (words, space - U1 if barred else space, space_end)
-                    slot, h = find_name(source_words, start, stop, owner, front, prefix, table, mask)
-                    found = slots[slot, U1] & HALF
-                    if found == U0:
-                        if not has_room(table, names, prefix + size):
-                            return FULL, line, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
-                        o = about[names, U0]
-                        if prefix > U0:
-                            o = write_front(words, space, space_end, barred, text, text_words, o)
-                        o = appended(source_words, start, stop, text_words, o)
-                        found = names + U1
-                        names, mask = add_name(slot, h, owner, size, prefix, o, table, names, mask)
-                    indices[n] = np.int32(found - U1)
-                values[n] = value
-                n += U1
-        y[row], weights[row], tags[row, U0], tags[row, U1], tags[row, U2] = target, weight, tag, tag_end, line
-        tags[row, U3], tags[row, U4] = label, label_end
+        code, p, hards = read_label(data, words, p, line, labels, row, named_labels, hards, hard)
+        while code == DONE and data[p] == BAR:
+            code, p, factor, namespace, spaces, hards = namespace_at(
+                data, words, p + U1, table, modulus, space_table, spaces, hards, hard
+            )
+            if code == DONE:
+                code, p, (n, names, mask, hards) = read_features(
+                    data, words, p, namespace, factor, entries, table, modulus, numerals,
+                    (n, names, mask, hards), hard, low, high,
+                )  # fmt: skip
+        if code != DONE:
+            place = line if code == FULL else p
+            return code, place, row, np.uint64(indptr[row]), names, kept, mask, spaces, hards
         row += U1
         indptr[row] = n
         p += U1
