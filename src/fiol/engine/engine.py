@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fiol.algorithms.state import aligned
 from fiol.components.row import Floats, Indices
 from fiol.engine.centering import NO_TARGETS, Centering, first_loss, less, watch_rows
 from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
@@ -23,7 +22,7 @@ from fiol.features.numbered_rows import NumberedRow
 from fiol.features.transaction import Transaction
 
 #: Entries of centered rows that are learned from at a time.
-CENTERED_AT_ONCE = 2**18
+CENTERED_AT_ONCE = 2**17
 #: An `order` of rows that stands for all rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -307,17 +306,20 @@ class Engine(KernelCaller, ABC):
             return chunk, watch_rows(self.call, centering, chunk) if learning else centering
         if not centering.features.shape[0]:
             return chunk, centering
-        size = chunk.data.shape[0] + chunk.rows * centering.features.shape[0] + 1
+        longest = int(max(chunk.indices.max(initial=0), centering.features[-1])) + 1  # no row has more entries
+        size = min(chunk.data.shape[0] + chunk.rows * centering.features.shape[0], chunk.rows * longest) + 1
         sums, widths = centering.sums.copy(), centering.widths.copy()
         new = self.centered_rows if learning else None
         if new is None or new.data.shape[0] < size or new.indptr.shape[0] <= chunk.rows:
-            new = Chunk(aligned(chunk.rows + 1, np.int64), aligned(size, np.int32), aligned(size, np.float64))
+            new = Chunk(np.empty(chunk.rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
             self.centered_rows = new if learning else self.centered_rows
         least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
-        arguments = centering.features, sums, widths, centering.rows, learning, least, *new
-        n = self.call(center_rows, tuple(chunk), *arguments)
+        runs = np.empty((sums.shape[0], 3), np.int64)
+        arguments = centering.features, sums, widths, runs, centering.rows, learning, least, *new
+        n, same = self.call(center_rows, tuple(chunk), *arguments)
         count = centering.so_far + chunk.rows * learning
-        found = Chunk(new.indptr[: chunk.rows + 1], new.indices[:n], new.data[:n])
+        entries = chunk if same else new
+        found = Chunk(entries.indptr[: chunk.rows + 1], entries.indices[:n], new.data[:n])
         return found, centering._replace(so_far=count, sums=sums, widths=widths)
 
     def centred(self, chunk: Chunk) -> Chunk:

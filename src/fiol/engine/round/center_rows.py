@@ -10,6 +10,8 @@ from fiol.engine.centering import fewest_rows
 
 #: A difference smaller than this fraction of the mean counts as rounding.
 ONLY_ROUNDING = 1e-10
+#: Among this many rows, the usual one is looked for.
+LOOKED_AT = 16
 
 compiled_fewest_rows = inlined(fewest_rows)
 
@@ -24,22 +26,87 @@ def add_to_mean(sums, widths, j, x, part):
 
 
 @inlined
-def center_whole(entries, values, features, sums, widths, part, learning, least, indices, data):
-    """Center a row that has exactly the centered features; return False if it has others, or a difference is 0."""
+def find_runs(entries, features, runs):
+    """Write where consecutive entries of a row are consecutive centered features: first feature and entry, and length.
+
+    Return the number of runs, or 0 if a centered feature is absent.
+    """
+    n, k = 0, 0
+    for j in range(features.shape[0]):
+        before = k
+        while k < entries.shape[0] and entries[k] < features[j]:
+            k += 1
+        if k == entries.shape[0] or entries[k] != features[j]:
+            return 0
+        if n == 0 or k > before:
+            runs[n, 0], runs[n, 1], runs[n, 2] = j, k, 0
+            n += 1
+        runs[n - 1, 2] += 1
+        k += 1
+    return n
+
+
+@inlined
+def usual_row(starts, entries, features, runs):
+    """Return the shortest of the first rows that have all centered features, with its number of runs; 0 without one."""
+    best, many = entries[:0], 0
+    for r in range(smaller(starts.shape[0] - 1, LOOKED_AT)):
+        row = entries[starts[r] : starts[r + 1]]
+        if row.shape[0] >= features.shape[0] and (many == 0 or row.shape[0] < best.shape[0]):
+            found = find_runs(row, features, runs)
+            if found > 0:
+                best, many = row, found
+    return best, find_runs(best, features, runs) if many > 0 else 0
+
+
+@inlined
+def subtract_run(values, sums, part, least, data):
+    """Write values less the means of consecutive features; return whether no difference is 0."""
     fine = True
-    for j in range(features.shape[0]):
-        fine &= entries[j] == features[j]
-    if not fine:
-        return False
-    for j in range(features.shape[0]):
+    for j in range(sums.shape[0]):
         mean = sums[j] * part
         value = values[j] - mean
         fine &= abs(value) >= larger(least, ONLY_ROUNDING * abs(mean))
-        indices[j] = features[j]
         data[j] = value
+    return fine
+
+
+@inlined
+def add_run(values, sums, widths, part):
+    """Add values of consecutive features to their sums."""
+    for j in range(sums.shape[0]):
+        add_to_mean(sums, widths, j, values[j], part)
+
+
+@inlined
+def center_usual(entries, values, usual, runs, many, sums, widths, part, learning, least, data):
+    """Center a row with the features of the usual one, given its runs; return False if it has others, or a value is 0.
+
+    Its features stay, and are not written.
+    """
+    fine = True
+    for k in range(usual.shape[0]):
+        fine &= entries[k] == usual[k]
+    if not fine:
+        return False
+    if usual.shape[0] == sums.shape[0]:  # as a rule
+        fine = subtract_run(values, sums, part, least, data)
+        if fine and learning:
+            add_run(values, sums, widths, part)
+        return fine
+    end = 0
+    for n in range(many):
+        j, k, length = runs[n, 0], runs[n, 1], runs[n, 2]
+        for i in range(end, k):
+            data[i] = values[i]
+        end = k + length
+        fine &= subtract_run(values[k:end], sums[j : j + length], part, least, data[k:end])
+    for i in range(end, usual.shape[0]):
+        data[i] = values[i]
     if fine and learning:
-        for j in range(features.shape[0]):
-            add_to_mean(sums, widths, j, values[j], part)
+        for n in range(many):
+            j, k, length = runs[n, 0], runs[n, 1], runs[n, 2]
+            add_run(values[k : k + length], sums[j : j + length], widths[j : j + length], part)
     return fine
 
 
@@ -111,29 +178,46 @@ def watch_row(indices, data, window, count, out):
     return add_to_window(borrowed(indices), borrowed(data), borrowed(window), count, borrowed(out))
 
 
+@inlined
+def write_usual(usual, first, last, indices):
+    """Write the features of usual rows, whose entries are from `first` to `last`."""
+    while first < last:
+        for k in range(usual.shape[0]):
+            indices[first + k] = usual[k]
+        first += usual.shape[0]
+
+
 @jit
-def center_rows(chunk, features, sums, widths, rows, learning, least, indptr, indices, data):
+def center_rows(chunk, features, sums, widths, runs, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
 
+    Also return whether every row has the same features as before: then `indices` is not written, since memory that is
+    new to the process takes more time than the differences.
+
     The means are `sums` divided by the number of `rows` before the row; with `learning` the row is added to both.
-    Differences below `least`, or within rounding, are 0 and left out.
+    Differences below `least`, or within rounding, are 0 and left out. `runs` is memory for those of the usual row.
     """
     (starts, entries, values), features = borrowed(chunk), borrowed(features)
-    sums, widths = borrowed(sums), borrowed(widths)
+    sums, widths, runs = borrowed(sums), borrowed(widths), borrowed(runs)
     indptr, indices, data = borrowed(indptr), borrowed(indices), borrowed(data)
-    n = 0
+    usual, many = usual_row(starts, entries, features, runs)
+    n, written = 0, -1 if starts[0] == 0 else 0
     for r in range(starts.shape[0] - 1):
         first, last, part = starts[r], starts[r + 1], 1.0 / rows
         indptr[r] = n
         row = entries[first:last], values[first:last]
-        whole = last - first == features.shape[0]
-        if whole:
-            whole = center_whole(row[0], row[1], features, sums, widths, part, learning, least, indices[n:], data[n:])
-        if whole:
-            n += features.shape[0]
+        fine = many > 0 and last - first == usual.shape[0]
+        if fine:
+            fine = center_usual(row[0], row[1], usual, runs, many, sums, widths, part, learning, least, data[n:])
+        if fine:
+            n += usual.shape[0]
         else:
+            write_usual(usual, larger(written, 0), n, indices)
             n += centre_row(row[0], row[1], features, sums, widths, part, learning, least, indices[n:], data[n:])
+            written = n
         if learning:
             rows += 1.0
     indptr[starts.shape[0] - 1] = n
-    return n
+    if written >= 0:
+        write_usual(usual, written, n, indices)
+    return n, written < 0

@@ -1,0 +1,45 @@
+"""Rows of tables are centered by a fast loop, with the same numbers as row by row."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol.compiler.compiled import interpreted
+from fiol.engine.round.center_rows import center_rows
+
+
+@pytest.mark.parametrize(
+    "changes", ["none", "a zero", "another feature", "the first row is longer", "equal to the mean"]
+)
+def test_rows_of_a_table_are_centered_as_row_by_row(changes):
+    # Rows with the same features are centered in runs of consecutive centered columns, others entry by entry.
+    X, features = np.random.default_rng(3).random((40, 9)) + 0.5, np.array([1, 2, 3, 6, 7], np.int32)
+    X[:, 8] = 0.0
+    if changes == "a zero":
+        X[[5, 17], [2, 4]] = 0.0
+    elif changes == "another feature":
+        X[23, 8] = 4.0
+    elif changes == "the first row is longer":
+        X[0, 8] = 4.0
+    elif changes == "equal to the mean":
+        X[0, 3] = 1.0
+    sums, rows, expected = dict.fromkeys(features.tolist(), 16.0), 16.0, []
+    for row in X:
+        less_means = {i: x - (sums[i] * (1.0 / rows) if i in sums else 0.0) for i, x in enumerate(row.tolist())}
+        expected.append({i: x for i, x in less_means.items() if x != 0.0})
+        sums, rows = {i: total + row[i] for i, total in sums.items()}, rows + 1.0
+    chunk = fiol.to_chunk(X)
+    size = chunk.data.shape[0] + X.size + 1
+    new = fiol.Chunk(np.zeros(len(X) + 1, np.int64), np.zeros(size, np.int32), np.zeros(size))
+    found_sums, widths, runs = np.full(5, 16.0), np.full(5, 9.0), np.zeros((5, 3), np.int64)
+    n, same = interpreted(center_rows)(chunk, features, found_sums, widths, runs, 16.0, True, 1e-300, *new)
+    assert same == (changes == "none")
+    entries = chunk if same else new
+    rows_at = [slice(*ends) for ends in pairwise(entries.indptr)]
+    found = [dict(zip(entries.indices[at].tolist(), new.data[at].tolist(), strict=True)) for at in rows_at]
+    assert found == expected
+    assert n == entries.indptr[-1]
+    np.testing.assert_array_equal(found_sums, list(sums.values()))
+    assert runs[:2].tolist() == [[0, 1, 3], [3, 6, 2]]
