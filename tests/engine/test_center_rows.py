@@ -34,7 +34,8 @@ def test_rows_of_a_table_are_centered_as_row_by_row(changes):
     size = chunk.data.shape[0] + X.size + 1
     new = fiol.Chunk(np.zeros(len(X) + 1, np.int64), np.zeros(size, np.int32), np.zeros(size))
     found_sums, widths, runs = np.full(5, 16.0), np.full(5, 9.0), np.zeros((5, 3), np.int64)
-    n, same = interpreted(center_rows)(chunk, features, found_sums, widths, runs, 16.0, True, 1e-300, *new)
+    none = np.full(5, -1, np.int32)
+    n, same = interpreted(center_rows)(chunk, features, found_sums, widths, none, runs, 16.0, True, 1e-300, *new)
     assert same == (changes == "none")
     entries = chunk if same else new
     rows_at = [slice(*ends) for ends in pairwise(entries.indptr)]

@@ -13,6 +13,11 @@ Which features are centered is decided after the first `WINDOW` rows: those that
 mean was large compared with the distances of values from it. They are centered in every later row, also where they are
 absent, since an absent value is 0. All other features, of sparse rows most or all, are not changed, at no cost.
 
+A missing cell of a table is no 0: its row has the feature `c is missing`, d = 1, instead of c. There c counts as the
+mean, also in the statistics of means, and the weight of d is that of all a missing value means. The score is still that
+of a linear model of the features as they come, since x - m (1 - d) is linear in x and d: the weight of d is
+w_d + m w_c (`Engine.raw_weights`). `Engine.indicators` has the number of d for every c.
+
 The means of a stream may drift, and a mean that lags behind is worse than none: so the mean has to be clearly larger
 than the distances. In random order means stay, and a small part of the largest distance is enough. Rows are in random
 order in an estimator's `fit` (`Centering.in_random_order`). In a stream a column is taken for one in random order if
@@ -77,6 +82,7 @@ class Centering(NamedTuple):
     far: Floats  #: `FAR_FROM_0` or `FAR_IN_RANDOM_ORDER`, as an array of one
     origin: Floats  #: of targets, and how many there are in `targets`
     targets: Floats  #: the first ones, as many as the window has rows, then zeros; empty if the origin does not change
+    missing: Indices  #: the indicators of missing values of the centered features, -1 without one; not in files
 
     @property
     def rows(self) -> float:
@@ -140,7 +146,19 @@ class Centering(NamedTuple):
         if np.count_nonzero(chosen | shuffled) >= MOST_ENTRIES * entries:
             chosen |= shuffled & (np.abs(mean) > FAR_IN_RANDOM_ORDER * distance)
         kept = {"features": feature[chosen].astype(np.int32), "sums": total[chosen], "widths": distance[chosen]}
-        return self._replace(window=NO_WINDOW, **kept)
+        return self._replace(window=NO_WINDOW, **kept, missing=none_missing(int(chosen.sum())))
+
+    def with_indicators(self, indicators: Indices) -> Centering:
+        """Return the centering where indicators[i] is the indicator of missing values of feature i, -1 without one."""
+        known, missing = self.features < len(indicators), none_missing(len(self.features))
+        missing[known] = indicators[self.features[known]]
+        return self if np.array_equal(missing, self.missing) else self._replace(missing=missing)
+
+    def add_to_missing(self, w: Floats, sign: float = 1.0) -> None:
+        """Add the scores of the means to the weights of missing values, or subtract them, in place."""
+        there = (self.missing >= 0) & (self.missing < len(w)) & (self.features < len(w))
+        if there.any():
+            w[self.missing[there]] += sign * (w[self.features[there]].T * self.means[there]).T
 
     def with_targets(self, y: Floats, sample_weights: Floats) -> Centering:
         """Return the centering after these of the first targets; without a sample weight a target does not count."""
@@ -181,14 +199,20 @@ class Centering(NamedTuple):
         order, rank = (np.argsort(p, kind="stable")[np.count_nonzero(p < 0) :] for p in (new, seen))
         window = np.hstack([seen[:, None], window[:, 1:]])[rank]
         kept = {"features": new[order].astype(np.int32), "sums": self.sums[order], "widths": self.widths[order]}
-        return self._replace(window=window, **kept)
+        return self._replace(window=window, **kept, missing=none_missing(len(order)))
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays, by name; before the first row without an origin, as in files that had none."""
         parts = self._replace(window=self.seen, features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
+        del parts["missing"]
         if not self.rows and self.targets.shape[0]:
             del parts["origin"], parts["targets"]
         return {f"centring.{name}": array for name, array in parts.items()}
+
+
+def none_missing(features: int) -> Indices:
+    """Return the `Centering.missing` of features without indicators of missing values."""
+    return np.full(features, -1, np.int32)
 
 
 #: The window before the first row.
@@ -205,6 +229,7 @@ NO_ROWS = Centering(
     np.array([FAR_FROM_0]),
     np.zeros(2),
     NO_TARGETS,
+    none_missing(0),
 )
 #: Before the first row, where an origin is subtracted from targets.
 NO_ORIGIN = NO_ROWS._replace(targets=np.zeros(WINDOW))
@@ -256,16 +281,37 @@ def fewest_rows(rows: float) -> float:
     return rows - (1.0 - OFTEN_ENOUGH) * larger(rows, WINDOW)
 
 
-def watch_rows(call: Any, centering: Centering, chunk: Chunk) -> Centering:
-    """Return the statistics of features after some more of the first rows; kernels are called by `call`."""
+def watch_rows(call: Any, centering: Centering, chunk: Chunk, indicators: Indices | None) -> Centering:
+    """Return the statistics of features after some more of the first rows; kernels are called by `call`.
+
+    For `indicators` see `Engine.indicators`.
+    """
     from fiol.engine.round.center_rows import watch_row  # imported here: `import fiol` loads no compiler
 
     for start, stop in pairwise(chunk.indptr.tolist()):
         window, rows = np.zeros((len(centering.window) + stop - start, NUMBERS_SEEN)), centering.rows + 1.0
         row = chunk.indices[start:stop], chunk.data[start:stop]
+        if indicators is not None:
+            row = with_means(*row, centering.seen, indicators)
         lines = call(watch_row, *row, centering.seen, rows, window)
         centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
     return centering
+
+
+def with_means(feature: Indices, x: Floats, seen: Floats, indicators: Indices) -> tuple[Indices, Floats]:
+    """Return one of the first rows with the mean of the values so far for every missing one; for `seen` see there.
+
+    >>> line = np.array([[0.0, 2.0, 30.0, 14.0, 16.0, 16.0, 4.0, 2.0]])
+    >>> with_means(np.array([1], np.int32), np.array([1.0]), line, np.array([1, -1], np.int32))
+    (array([0, 1], dtype=int32), array([15.,  1.]))
+    """
+    number = seen[:, 0].astype(np.int32)
+    known = number < len(indicators)
+    gone = np.zeros(len(seen), bool)
+    gone[known] = np.isin(indicators[number[known]], feature) & ~np.isin(number[known], feature)
+    both = np.concatenate([feature, number[gone]])
+    order = np.argsort(both)
+    return both[order], np.concatenate([x, seen[gone, 2] / seen[gone, 1]])[order]
 
 
 def shifted(intercept: Any, shift: float) -> Any:
@@ -309,7 +355,7 @@ def centering_from(arrays: dict[str, Any], features: int, before: Centering) -> 
         array = arrays.get(name)
         if array is None or array.dtype != np.float64 or array.ndim != own.ndim or not np.isfinite(array).all():
             raise ValueError(f"array {name!r} is missing or does not fit the update")
-    rows, window, chosen, sums, widths, far, *origin = (arrays[f"centring.{name}"] for name in Centering._fields)
+    rows, window, chosen, sums, widths, far, *origin = (arrays[f"centring.{name}"] for name in Centering._fields[:-1])
     rising = (np.diff(chosen) > 0.0).all() and (chosen >= 0.0).all() and (chosen < features).all()
     one = rows.shape == far.shape == (1,) and rows[0] >= 0.0 and far[0] > 0.0
     if not one or window.shape[1:] != (NUMBERS_SEEN,) or not sums.shape == widths.shape == chosen.shape or not rising:
@@ -321,4 +367,7 @@ def centering_from(arrays: dict[str, Any], features: int, before: Centering) -> 
     number = origin[0][1] if origin[0].shape == (2,) else -1.0
     if not (0.0 <= number <= WINDOW and number.is_integer()) or origin[1].shape[0] not in (0, WINDOW):
         raise ValueError("arrays 'centring' do not have an origin of targets")
-    return own_centering(Centering(rows, window, chosen.astype(np.int32), sums, widths, far, *origin))
+    missing = none_missing(len(chosen))
+    return own_centering(
+        Centering(rows, window, chosen.astype(np.int32), sums, widths, far, origin[0], origin[1], missing)
+    )

@@ -52,6 +52,7 @@ class Engine(KernelCaller, ABC):
     fast_path: FastPath = NO_FAST_PATH
     #: Makes the rounds instead of the engine, if there is one.
     observer: Observer | None = None
+    indicators: Indices | None = None  #: the feature `c is missing` of every feature c, see `indicators_of`
     #: Buffers of centered rows.
     centered_rows: Chunk | None = None
 
@@ -60,6 +61,8 @@ class Engine(KernelCaller, ABC):
     def set_storage(self, storage: Any) -> None:
         """Replace all arrays at once."""
         self.fast_path = NO_FAST_PATH  # first: it points to the old arrays
+        if self.indicators is not None and storage.centering is not None and storage.centering.features.shape[0]:
+            storage = storage._replace(centering=storage.centering.with_indicators(self.indicators))
         self.storage = storage
 
     def replace(self, **changes: Any) -> None:
@@ -69,6 +72,12 @@ class Engine(KernelCaller, ABC):
     def set_observer(self, observer: Observer | None) -> None:
         """Let an observer make the rounds from now on, or none."""
         self.fast_path, self.observer = NO_FAST_PATH, observer
+
+    def set_indicators(self, indicators: Indices | None) -> None:
+        """Let missing values of centered features count as their mean, where the row has the feature's indicator."""
+        known, self.indicators = self.centering, indicators
+        if indicators is not None and known is not None and known.with_indicators(indicators) is not known:
+            self.set_storage(self.storage)
 
     @property
     def centering(self) -> Centering | None:
@@ -257,8 +266,9 @@ class Engine(KernelCaller, ABC):
             self.shift_intercepts(float(means.origin[0] - new.origin[0]))
         if not means.watches and (means.window.shape[0] or means.targets.shape[0]):
             new = new.decided(entries)._replace(targets=NO_TARGETS)
+            new = new if self.indicators is None else new.with_indicators(self.indicators)
             if new.features.shape[0]:
-                moved = self.centered_storage(new.features, new.means, new.widths)
+                moved = self.centered_storage(new)
         self.set_storage(moved._replace(centering=new))
 
     @property
@@ -303,7 +313,7 @@ class Engine(KernelCaller, ABC):
         from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
 
         if centering.watches:
-            return chunk, watch_rows(self.call, centering, chunk) if learning else centering
+            return chunk, watch_rows(self.call, centering, chunk, self.indicators) if learning else centering
         if not centering.features.shape[0]:
             return chunk, centering
         longest = int(max(chunk.indices.max(initial=0), centering.features[-1])) + 1  # no row has more entries
@@ -315,7 +325,7 @@ class Engine(KernelCaller, ABC):
             self.centered_rows = new if learning else self.centered_rows
         least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
         runs = np.empty((sums.shape[0], 3), np.int64)
-        arguments = centering.features, sums, widths, runs, centering.rows, learning, least, *new
+        arguments = centering.features, sums, widths, centering.missing, runs, centering.rows, learning, least, *new
         n, same = self.call(center_rows, tuple(chunk), *arguments)
         count = centering.so_far + chunk.rows * learning
         entries = chunk if same else new
@@ -354,10 +364,10 @@ class Engine(KernelCaller, ABC):
         return cut_outliers(chunk, self.scales(int(chunk.indices.max()) + 1), self.centering)
 
     @abstractmethod
-    def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Any:
-        """Return the storage after `means` are subtracted from values of `features`, with `distances` the largest left.
+    def centered_storage(self, centering: Centering) -> Any:
+        """Return the storage after means are subtracted from values of features, with `widths` the largest left.
 
-        The intercept takes over the scores of the means; weights that are computed from sums are reset.
+        The intercept takes over the scores of the means from weights of missing values; weights from sums are reset.
         """
 
     def uncentered(self, intercept: Any, averaged: bool) -> Any:
@@ -368,6 +378,13 @@ class Engine(KernelCaller, ABC):
         w = self.weights(int(features[-1]) + 1, averaged)[features]
         shift = self.centering.means @ w
         return intercept - (shift if self.trailing else float(shift))
+
+    def raw_weights(self, features: int, averaged: bool) -> Floats:
+        """Return the first `features` weights, or their averages, of rows as they come: see `fiol.engine.centering`."""
+        w = self.weights(features, averaged)
+        if self.centering is not None:
+            self.centering.add_to_missing(w)
+        return w
 
     def centering_arrays(self) -> dict[str, Any]:
         """Return the arrays of the means, by name."""
@@ -413,7 +430,7 @@ class Engine(KernelCaller, ABC):
         None, and no round, if that needs `learn`. Memory for new features is allocated.
         """
         path = self.prepare_fast_path(learning=True)
-        if path is NO_FAST_PATH:
+        if path is NO_FAST_PATH or self.watches_missing(row):
             return None
         before, rounds, grown = self.storage_in_use(), self.rounds, False
         try:
@@ -429,6 +446,11 @@ class Engine(KernelCaller, ABC):
             if self.rounds == rounds and grown:
                 self.undo_growth(before)
         return z
+
+    def watches_missing(self, row: NumberedRow) -> bool:
+        """Return whether one of the first rows has missing values, whose means the general code adds to the window."""
+        known, there = self.centering, self.indicators
+        return known is not None and known.watches and there is not None and bool(np.isin(row.numbers, there).any())
 
     def make_room_in_window(self, entries: int) -> None:
         """Let the fast path add a row of this many entries to the window of centering, for one of the first rows."""

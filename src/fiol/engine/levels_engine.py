@@ -15,11 +15,12 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.components.combiners import NewtonStack
 from fiol.components.row import Floats
-from fiol.engine.centering import NO_TARGETS, less
+from fiol.engine.centering import NO_TARGETS, Centering, less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine, Member, restacked
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
+from fiol.engine.kept_rows import NO_FIRST_ROWS, joined_rows, restored_rows
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import prepare_levels_path
 from fiol.engine.update_engine import UpdateEngine
@@ -35,6 +36,8 @@ from fiol.features.basis_extension import (
 )
 from fiol.features.chunk import Chunk, canonical, spot
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
+from fiol.features.missing_values import indicators_at_level, roles_with_never_seen
+from fiol.features.numbered_rows import NumberedRow
 from fiol.features.pair_choice import judged_pairs
 
 #: The stack of levels. Levels are alike at first, and a narrow prior lets few rows change little in how they are mixed.
@@ -49,7 +52,6 @@ KNOWN_SIZE = 0.25
 EXPANDED_AT_ONCE = 2**20
 #: Before the names of the arrays of each level.
 PREFIXES = "", "curves/", "pairs/"
-NO_FIRST_ROWS = Chunk(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0))
 
 
 class LevelsStorage(NamedTuple):
@@ -132,9 +134,23 @@ class LevelsEngine(Engine):
 
     def roles_for(self, features: int) -> Roles:
         """Return the columns of at least this many features."""
-        if self.roles is None or self.roles.size < features:
-            return columns_of_numbers(features)
-        return self.roles
+        if self.roles is not None and self.roles.size < features and self.indicators is not None:
+            return roles_with_never_seen(self.roles, self.indicators, features)
+        return columns_of_numbers(features) if self.roles is None or self.roles.size < features else self.roles
+
+    # --- missing values: see `fiol.engine.centering` ------------------------------------------
+
+    def set_storage(self, storage: Any) -> None:
+        super().set_storage(storage)
+        self.set_indicators(self.indicators)
+
+    def set_indicators(self, indicators: Any) -> None:
+        self.indicators = indicators
+        for k, level in enumerate(self.levels):
+            level.set_indicators(None if indicators is None else indicators_at_level(indicators, self.basis, k))
+
+    def watches_missing(self, row: NumberedRow) -> bool:
+        return self.levels[0].watches_missing(row)
 
     # --- learning -----------------------------------------------------------------------------
 
@@ -351,7 +367,7 @@ class LevelsEngine(Engine):
         for level in self.levels:
             level.settle()
 
-    def centered_storage(self, features: Any, means: Floats, distances: Floats) -> Any:
+    def centered_storage(self, centering: Centering) -> Any:
         raise NotImplementedError  # each level centers its own rows
 
     # --- reading ------------------------------------------------------------------------------
@@ -418,7 +434,7 @@ class LevelsEngine(Engine):
     def weights(self, features: int, averaged: bool) -> Floats:
         """Return the weights of all features of the last level, given the number of features as they are."""
         each = zip(self.mixing, self.levels, self.places(features), strict=True)
-        return self.united([v * level.weights(len(numbers), averaged) for v, level, numbers in each], features)
+        return self.united([v * level.raw_weights(len(numbers), averaged) for v, level, numbers in each], features)
 
     def stiffness(self, features: int) -> Floats:
         return self.levels[-1].stiffness(self.total_features(features))
@@ -522,6 +538,7 @@ class LevelsEngine(Engine):
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> LevelsEngine:
         new, basis = self.copy(), self.basis
+        new.indicators = None
         if basis is None:
             rows = self.storage.first_rows
             moved = rows._replace(indices=np.asarray(places, np.int32)[rows.indices])
@@ -581,17 +598,3 @@ def with_known_sizes(levels: Sequence[EnsembleEngine], basis: ColumnBasis) -> tu
     for level, added in zip(levels, basis.added, strict=False):
         level.expect_values(slice(known, known + added), KNOWN_SIZE)
     return tuple(levels)
-
-
-def joined_rows(before: Chunk, rows: Chunk) -> Chunk:
-    """Return rows and those that follow them."""
-    indptr = np.concatenate([before.indptr, before.indptr[-1] + rows.indptr[1:]])
-    return Chunk(indptr, np.concatenate([before.indices, rows.indices]), np.concatenate([before.data, rows.data]))
-
-
-def restored_rows(arrays: dict[str, Any]) -> Chunk:
-    """Return stored rows; ValueError if they are none."""
-    try:
-        return Chunk(**{name: array.copy() for name, array in arrays.items()}).checked()
-    except TypeError as error:
-        raise ValueError(str(error)) from error

@@ -21,7 +21,7 @@ from fiol.algorithms.state import (
     realigned,
     spread,
 )
-from fiol.components.row import Floats, Indices
+from fiol.components.row import Floats
 from fiol.engine.centering import NO_ROWS, Centering, centering_from, shifted
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.float32_guard import limits, longest_step
@@ -211,18 +211,21 @@ class UpdateEngine(Engine):
     def shifts(self) -> bool:
         return not self.plan.anchor.keeps_all_rounds
 
-    def centered_storage(self, features: Indices, means: Floats, distances: Floats) -> Storage:
+    def centered_storage(self, centering: Centering) -> Storage:
         self.settle()
+        features, means = centering.features, centering.means
         state, intercept = State(*map(realigned, self.state)), State(*map(realigned, self.intercept))
         if self.plan.anchor.keeps_all_rounds:
             state.w[features] = self.fresh.w[0]
         else:
             intercept.w[0] += means @ state.w[features].astype(np.float64)
+            centering.add_to_missing(state.w, -1.0)
             if state.total.shape[0]:
                 intercept.total[0] += means @ state.total[features]
+                centering.add_to_missing(state.total, -1.0)
         if self.knows_scales:  # the record starts again, with distances from the mean instead of values
             peak = self.plan.step_size.statistics().index("peak")
-            state.statistics[features, :peak], state.statistics[features, peak] = 0.0, distances
+            state.statistics[features, :peak], state.statistics[features, peak] = 0.0, centering.widths
         return self.storage._replace(state=state, intercept=intercept)
 
     # --- reading ------------------------------------------------------------------------------
@@ -391,6 +394,7 @@ class UpdateEngine(Engine):
 
     def select(self, kept: Any) -> None:
         state = State(*(realigned(a[kept]) if a.shape[0] else a for a in self.state))
+        self.indicators = None
         self.replace(state=state, centering=self.selected_means(kept))
 
     def copy(self) -> UpdateEngine:
@@ -403,6 +407,7 @@ class UpdateEngine(Engine):
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> UpdateEngine:
         new = self.copy()
+        new.indicators = None
         new.grow(len(places))
         new.settle()
         if scores is not None:

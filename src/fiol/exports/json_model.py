@@ -30,7 +30,7 @@ import numpy as np
 
 import fiol.public  # noqa: F401 - registers the classes of estimators
 from fiol.algorithms.update import Update
-from fiol.exports.linear import ExportedModel, NoExportError, linear_model
+from fiol.exports.linear import ExportedModel, NoExportError, completed, linear_model
 from fiol.features.file_header import check_header, classes_in
 from fiol.learner import Learner
 from fiol.learner.model import Model
@@ -65,7 +65,8 @@ def model_to_json(model: Any, state: bool = True) -> dict[str, Any]:
     >>> model_from_json(value, compiled=False).score_named({"age": 3.0}) == learner.score_named({"age": 3.0})
     True
     """
-    model = model.copy() if isinstance(model, Model) else model
+    if isinstance(model, Model):
+        model = model.copy() if state else completed(model)
     linear = linear_model(model)
     kind, header, arrays = parts_of_model(model)
     meta = getattr(model, "meta", {})
@@ -97,6 +98,7 @@ def entries_of_all_features(model: Any, linear: ExportedModel) -> Iterable[tuple
     """Return names and weights of all features with a weight other than 0, hats and nodes included."""
     if linear.basis is None:
         return linear.entries()
+    model = completed(model)
     return dataclasses.replace(linear, weights=np.atleast_2d(model.weights), names=model.names).entries()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -105,8 +106,10 @@ class ExportedModel:
             yield i if self.names is None else self.names[i], self.weights[:, i].tolist()
 
 
-def linear_model(model: Any) -> ExportedModel:
+def linear_model(model: Any, complete: bool = True) -> ExportedModel:
     """Return the linear model that a `Learner`, a `OneVsRest` or a fitted estimator is now.
+
+    Unless `complete`, it has the features of the model alone: see `completed`.
 
     Scores are those of the model except for the last digits: rows may be centered before they are multiplied.
 
@@ -121,12 +124,22 @@ def linear_model(model: Any) -> ExportedModel:
     >>> model.kind, [name for name, weight in model.entries()]
     ('names', ['age', 'city=Rome'])
     """
-    found = of_model(model.copy()) if isinstance(model, (Learner, OneVsRest)) else of_estimator(model)
+    if isinstance(model, (Learner, OneVsRest)):
+        found = of_model(completed(model) if complete else model.copy())
+    else:
+        found = of_estimator(model, complete)
     if isinstance(found.loss, Loss) and not found.loss.says_link():
         raise NoExportError(f"{type(found.loss).__name__} has a predict of its own, which has no graph, SQL or source")
     if not (np.isfinite(found.weights).all() and np.isfinite(found.intercepts).all()):
         raise NoExportError("the weights of this model are not finite")
     return found
+
+
+def completed(model: Any) -> Any:
+    """Return a copy of a `Learner` or `OneVsRest` with `c is missing` of all centered columns, also if never seen."""
+    model = model.copy()
+    model.core.name_missing()
+    return model
 
 
 def of_model(model: Learner | OneVsRest) -> ExportedModel:
@@ -155,9 +168,13 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
     )
 
 
-def of_estimator(estimator: Any) -> ExportedModel:
+def of_estimator(estimator: Any, complete: bool) -> ExportedModel:
     """Return the linear model of a fitted estimator; TypeError for any other object."""
     check_is_ours(estimator)
+    if complete and getattr(estimator, "_coded", False) and len(getattr(estimator, "learners_", [None])) == 1:
+        inside = completed(estimator._inside())
+        estimator = copy.copy(estimator)
+        estimator._go_on_with(inside)
     coef = estimator.coef_
     weights = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
     intercepts = np.atleast_1d(estimator.intercept_)

@@ -45,7 +45,7 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
     (['MatMul', 'Add', 'Identity', 'Identity'], ['prediction', 'score'])
     """
     number = name_of_dtype(dtype)
-    linear = linear_model(model)
+    linear = linear_model(model, complete=False)  # rows are those of its features
     if linear.hashing is not None:
         raise NoExportError("a graph takes a matrix of numbered features and cannot hash names: export to python")
     graph = Graph(number)

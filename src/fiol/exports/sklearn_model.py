@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.exports.linear import ExportedModel, NoExportError, linear_model
+from fiol.exports.linear import ExportedModel, NoExportError, completed, linear_model
 from fiol.features.basis import ColumnBasis, Expander
 from fiol.features.chunk import Chunk
 from fiol.features.column_roles import Roles
@@ -121,6 +121,7 @@ def to_sklearn(model: Any) -> Any:
 
     linear, expand = linear_model(model), list[Any]()
     if linear.basis is not None:
+        model = completed(model)
         core = model.core
         expand = [BasisVectorizer(core.levels.basis, core.space.roles, bool(linear.basis.pairs))]
         linear = dataclasses.replace(linear, weights=np.atleast_2d(model.weights))

@@ -69,6 +69,7 @@ class ColumnRoles:
         """Return the roles of features with these names; without names they are columns of numbers."""
         if names is None:
             return self.known if self.known.size == features else columns_of_numbers(features)
+        features = min(features, len(names))
         if features < len(self.role):  # taken back
             self.clear()
         if features > len(self.role):

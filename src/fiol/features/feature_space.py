@@ -19,6 +19,7 @@ from fiol.features.frames import Frame, as_frame, converted, eager, is_sparse
 from fiol.features.hashing import CRC32, Hashing
 from fiol.features.labels import Labels
 from fiol.features.max_features import renumbered, rows_that_fit
+from fiol.features.missing_values import has_never_seen, indicators_of, number_never_seen
 from fiol.features.named_rows import NamedRows
 from fiol.features.numbered_rows import NOTHING, NumberedRow, number_dict
 from fiol.features.table_encoding import Column, TableEncoding
@@ -96,6 +97,7 @@ class FeatureSpace:
         #: The space whose features have the names, where those of this one are its numbers.
         self.outer: FeatureSpace | None = None
         self.column_roles = ColumnRoles()
+        self.known_indicators: tuple[Any, Indices | None] = None, None
         #: The classes of a model that has classes.
         self.labels: Labels | None = None
 
@@ -113,6 +115,19 @@ class FeatureSpace:
             return self.outer.roles
         names = self.encoder.names if isinstance(self.encoder, Vocabulary) else None
         return self.column_roles.of(names, self.features, self.table_encoding)
+
+    @property
+    def indicators(self) -> Indices | None:
+        """The feature `c is missing` of every feature c, see `indicators_of`; None if rows have no missing values."""
+        if self.outer is not None:
+            return self.outer.indicators
+        named = self.table_encoding is not None and isinstance(self.encoder, Vocabulary)
+        if self.counts_unseen or not (named or self.columns is not None):
+            return None
+        known = self.roles if named else self.columns
+        if self.known_indicators[0] is not known:
+            self.known_indicators = known, indicators_of(self.roles)
+        return self.known_indicators[1]
 
     # --- transactions -------------------------------------------------------------------------
 
@@ -225,7 +240,7 @@ class FeatureSpace:
             return None
         if self.table_encoding is not None:
             row = features_of_dict(self.table_encoding, row)
-            if row is None:
+            if row is None or (not learning and has_never_seen(row, encoder)):
                 return None
         plain = isinstance(encoder, Vocabulary) and self.max_features is None
         found = number_dict(
@@ -256,7 +271,7 @@ class FeatureSpace:
             return self.hashed(X if frame is None else frame)
         if self.max_features is not None:
             chunk, names = self.chunk_and_names(X, frame)
-            numbers = self.numbers(names)
+            numbers = number_never_seen(names, self.numbers(names), self.vocabulary())
             numbers[numbers < 0] = self.features
             return renumbered(chunk, numbers)
         if is_named(X) or (self.any_names and frame is not None):
@@ -478,6 +493,9 @@ class FeatureSpace:
     ) -> Chunk:
         """Return dicts, or `NamedRows` of a reader, encoded by an encoder."""
         if isinstance(X, NamedRows):
+            if self.table_encoding is not None and isinstance(encoder, Vocabulary) and not grow and unseen is None:
+                found = encoder.numbers_of_names(X.names, False, -1)
+                return renumbered(X.chunk, number_never_seen(X.names, found, encoder))
             return X.encoded(encoder, grow, unseen)
         return encoder.encode(self.named(X), grow, unseen)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
-from fiol.components.row import Floats
+from fiol.components.row import Floats, Indices
 from fiol.components.subproblem import expect
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import make_engine
@@ -24,6 +24,7 @@ from fiol.features.chunk import MOST_FEATURES, Chunk
 from fiol.features.feature_space import FeatureSpace, counted, one_row
 from fiol.features.frames import as_list
 from fiol.features.labels import AnyLabels, labels_of_rows
+from fiol.features.missing_values import name_indicators
 from fiol.features.numbered_rows import NumberedRow, number_arrays
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import Transaction
@@ -112,15 +113,36 @@ class LearnerCore(ModelCore):
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         self.space.restore(header)
         self.engine.restore(records.fill_missing(arrays, self.arrays(), self.engine.needed_arrays))
+        self.note_columns()
 
     def with_engine(self, engine: Engine, space: FeatureSpace) -> LearnerCore:
         """Return a core with the same update and options, and this engine and space, not copies."""
-        return LearnerCore(self.update, space, engine, self.intercept_fitted, self.averages, self.dtype, self.compiled)
+        options = self.intercept_fitted, self.averages, self.dtype, self.compiled
+        new = LearnerCore(self.update, space, engine, *options)
+        new.note_columns()
+        return new
 
     def copy(self) -> LearnerCore:
         new = self.with_update(self.update)
         new.engine.restore(self.arrays())
+        new.note_columns()
         return new
+
+    def note_columns(self) -> None:
+        """Tell the engine which columns features belong to, and which of them stand for missing values."""
+        if self.levels is not None:
+            self.levels.roles = self.space.roles
+        if not self.whole_rows and self.space.indicators is not self.engine.indicators:
+            self.engine.set_indicators(self.space.indicators)
+
+    def name_missing(self) -> None:
+        space, centering = self.space if self.space.outer is None else self.space.outer, self.engine.centering
+        if space.table_encoding is not None and isinstance(space.encoder, Vocabulary):
+            centered = [] if centering is None else centering.features.tolist()
+            every = range(space.features) if self.levels is not None else centered
+            name_indicators(every, space.encoder, space.table_encoding)
+            space.features = space.encoder.size
+            self.note_columns()
 
     def with_update(self, update: Update | Ensemble) -> LearnerCore:
         """Return a core with another update and the same options, features and classes, before its first round."""
@@ -253,9 +275,9 @@ class LearnerCore(ModelCore):
         return scores
 
     def entered(self, chunk: Chunk) -> Chunk:
-        """Return the rows in the coordinates of the geometry; levels learn which columns their features belong to."""
+        """Return the rows in the coordinates of the geometry; the engine learns which columns features belong to."""
+        self.note_columns()
         if self.levels is not None:
-            self.levels.roles = self.space.roles
             return chunk
         return Chunk(*self.update.geometry.reparametrization().transform_rows(chunk, self.space.features))
 
@@ -294,6 +316,8 @@ class LearnerCore(ModelCore):
             return None
         features, rounds = space.features, self.rounds
         self.extend(row.features)
+        if space.table_encoding is not None or space.outer is not None:
+            self.note_columns()
         try:
             z = self.engine.learn_numbered(row, target, weight, space.features)
         finally:
@@ -371,7 +395,7 @@ class LearnerCore(ModelCore):
         """
         to = self.update.geometry.reparametrization()
         n = to.weights_per_feature * (self.space.features if features is None else features)
-        w = to.restore_weights(self.engine.weights(n, self.averages if averaged is None else averaged))
+        w = to.restore_weights(self.engine.raw_weights(n, self.averages if averaged is None else averaged))
         return w if w.ndim == 1 else np.ascontiguousarray(w.T)
 
     def intercept(self, averaged: bool | None = None) -> Any:
@@ -395,6 +419,14 @@ class LearnerCore(ModelCore):
             return self.scales()
         largest = self.scales() if engine.knows_scales else np.full(self.space.features, np.inf)
         return root_mean_squares(largest, self.stiffness(), engine.intercept_stiffness())
+
+    def missing_of_centered(self) -> tuple[Indices, Indices, Floats]:
+        engine = self.engine if self.levels is None else self.levels.levels[-1]
+        if engine.centering is None:
+            return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0)
+        known = engine.centering
+        there = (known.missing >= 0) & (known.missing < self.feature_count)
+        return known.features[there], known.missing[there], known.means[there]
 
     def centered_means(self) -> Floats:
         means, engine = np.zeros(self.feature_count), self.engine if self.levels is None else self.levels.levels[-1]
@@ -461,6 +493,7 @@ class LearnerCore(ModelCore):
             raise TypeError("members behind a gate have not seen all of the rows: they are none alone")
         new = self.with_update(members[k].update)
         new.engine = self.engine.alone(k)
+        new.note_columns()
         return new
 
     def prune(self) -> int:
@@ -476,6 +509,7 @@ class LearnerCore(ModelCore):
                     each = self.update.geometry.reparametrization().weights_per_feature
                     engine.select((each * kept[:, None] + np.arange(each)).ravel())
                     self.space.keep(kept)
+                    self.note_columns()
             except BaseException:  # both or neither
                 engine.put_back(before)
                 raise

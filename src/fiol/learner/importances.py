@@ -33,6 +33,7 @@ def importances(core: ModelCore, meta: Mapping[str, Any], most: int | None, X: A
     else:
         means, squares = core.moments(X)
     if by == "feature":
+        weights, means, squares = around_means(core, weights, means, squares)
         size = weights if weights.ndim == 1 else np.sqrt(np.mean(weights * weights, axis=0))
         return by_importance(core.feature_names(), size * np.sqrt(np.maximum(squares - means * means, 0.0)), most)
     layout, own = columns_of_features(space), core.own_numbers()
@@ -45,6 +46,16 @@ def importances(core: ModelCore, meta: Mapping[str, Any], most: int | None, X: A
     sizes = dict(zip(layout.columns, column_deviations(layout, weights * apart, means, squares), strict=True))
     sizes |= {one.name: one.size for one in found.columns} | {one.name: one.size for one in found.pairs}
     return by_importance(list(sizes), np.array(list(sizes.values())), most)
+
+
+def around_means(core: ModelCore, weights: Floats, means: Floats, squares: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return weights and moments where a missing value of a centered feature is its mean, not 0."""
+    feature, missing, mean = core.missing_of_centered()
+    weights, means, squares, there = weights.copy(), means.copy(), squares.copy(), 1.0 - means[missing]
+    weights[..., missing] -= mean * weights[..., feature]
+    squares[feature] += mean * mean * there - 2.0 * mean * means[feature]
+    means[feature] -= mean * there
+    return weights, means, squares
 
 
 class ColumnLayout(NamedTuple):
@@ -130,6 +141,9 @@ def estimated_moments(core: ModelCore, meta: Mapping[str, Any]) -> tuple[Floats,
     indicators = np.zeros(len(own), bool) if hashed else columns_of_features(space).indicators & (sizes[own] == 1.0)
     indicators &= means[own] == 0.0
     means[own[indicators]] = squares[own[indicators]]
+    feature, missing, mean = core.missing_of_centered()
+    squares[feature] -= mean * mean * means[missing]
+    means[feature] -= mean * means[missing]
     if "moments" in meta:
         moments = FeatureMoments.from_json(meta["moments"])
         places = numbers_of_features(space, moments.names)

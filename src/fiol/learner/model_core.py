@@ -10,7 +10,7 @@ import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
-from fiol.components.row import Floats
+from fiol.components.row import Floats, Indices
 from fiol.engine.engine import IN_ORDER
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.basis_names import all_names
@@ -150,6 +150,10 @@ class ModelCore:
         own = list(range(self.space.features)) if names is None else names
         return all_names(levels.basis, own, self.space.roles, nodes=levels.options.levels > 2)
 
+    def name_missing(self) -> None:
+        """Number `c is missing` of columns whose missing values do not count as 0, so that weights say it all."""
+        raise NotImplementedError
+
     def own_numbers(self) -> Any:
         """Return the numbers, among features that have weights, of the features that rows come with."""
         levels, features = self.levels, self.space.features
@@ -254,6 +258,10 @@ class ModelCore:
 
         Of centered features it is that of the distances from `centered_means`.
         """
+        raise NotImplementedError
+
+    def missing_of_centered(self) -> tuple[Indices, Indices, Floats]:
+        """Return the centered features that have a feature `c is missing`, these, and the means."""
         raise NotImplementedError
 
     def centered_means(self) -> Floats:

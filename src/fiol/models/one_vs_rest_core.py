@@ -14,7 +14,7 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
 from fiol.components.losses import Loss
-from fiol.components.row import Floats
+from fiol.components.row import Floats, Indices
 from fiol.components.subproblem import expect
 from fiol.engine.engine import IN_ORDER
 from fiol.engine.interrupts import paced
@@ -63,6 +63,7 @@ class OneVsRestCore(ModelCore):
         common = learner.core
         super().__init__(update, space, common.intercept_fitted, common.averages, common.dtype, common.compiled)
         self.learner_options, self.learners, self.standby = options, learners, standby
+        self.extend_learners()
 
     # --- state ----------------------------------------------------------------------------------
 
@@ -112,6 +113,7 @@ class OneVsRestCore(ModelCore):
         classes = self.labels.classes
         self.learners = dict(zip(classes[1:] if self.is_pair else classes, learners, strict=False))
         self.standby = None if self.closed else learners[-1]
+        self.extend_learners()
 
     def copy(self) -> OneVsRestCore:
         learners = {label: learner.copy() for label, learner in self.learners.items()}
@@ -156,6 +158,13 @@ class OneVsRestCore(ModelCore):
         for learner in self.all_learners:
             learner.core.extend(self.space.features)
             learner.core.space.outer = self.space
+            learner.core.note_columns()
+
+    def name_missing(self) -> None:
+        for learner in self.all_learners:
+            learner.core.space.outer = self.space
+            learner.core.name_missing()
+        self.extend_learners()
 
     # --- classes --------------------------------------------------------------------------------
 
@@ -366,6 +375,9 @@ class OneVsRestCore(ModelCore):
         n = self.feature_count
         learners = list(self.learners.values()) or self.all_learners
         return np.mean([learner.core.root_mean_squares()[:n] for learner in learners], axis=0)  # type: ignore[no-any-return]
+
+    def missing_of_centered(self) -> tuple[Indices, Indices, Floats]:
+        return self.all_learners[0].core.missing_of_centered()  # all have learned from the same rows
 
     def centered_means(self) -> Floats:
         n = self.feature_count

@@ -143,6 +143,10 @@ class Ledger:
         known = centering.features < self.best.shape[0]
         shift = centering.sums[known] @ self.best[centering.features[known]] / max(centering.rows, 1.0)
         self.measuring.intercept_best = self.intercept_best + float(shift - centering.origin[0])
+        if (centering.missing >= 0).any():
+            best = self.best.copy()
+            centering.add_to_missing(best, -1.0)
+            self.measuring.compare_with(best)
 
     def count_first_loss(self, loss: float) -> None:
         """Count this loss besides those of rounds: the first target was predicted as 0."""

@@ -63,6 +63,10 @@ class Measuring:
         self.engine, self.geometry, self.regularizer = engine, geometry, regularizer
         self.best, self.intercept_best = best, intercept_best
 
+    def compare_with(self, best: Floats) -> None:
+        """Have these weights of the comparator from now on."""
+        self.best = best
+
     def rounds(self, chunk: Chunk, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
         """Make a round per row, for known features; return the scores before, and the measurements."""
         raise NotImplementedError
@@ -115,6 +119,9 @@ class MeasuringBySums(Measuring):
     """Measure by running sums over all weights, see `fiol.regret.kernels`."""
 
     seen: tuple[Any, ...] = ()
+
+    def compare_with(self, best: Floats) -> None:
+        self.best, self.seen = best, ()
 
     def rounds(self, chunk: Chunk, y: Floats, weight: Floats) -> tuple[Floats, Floats]:
         from fiol.regret.kernels import measure_rows, no_absent  # imported here: `import fiol` loads no compiler

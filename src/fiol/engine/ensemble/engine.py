@@ -302,10 +302,10 @@ class EnsembleEngine(Engine):
         for learner in self.members_in_use.learners:
             learner.expect_values(features, size)
 
-    def centered_storage(self, features: Any, means: Floats, distances: Floats) -> EnsembleStorage:
+    def centered_storage(self, centering: Centering) -> EnsembleStorage:
         members = [member.copy() for member in self.members]
         for member in members:
-            member.set_storage(member.centered_storage(features, means, distances))
+            member.set_storage(member.centered_storage(centering))
         return self.storage._replace(members=self.members_in_use.with_engines(members))
 
     def settle(self) -> None:
@@ -469,6 +469,7 @@ class EnsembleEngine(Engine):
         self.members_in_use.add_scores(places, scores)
 
     def select(self, kept: Any) -> None:
+        self.indicators = None
         self.replace(centering=self.selected_means(kept))
         self.members_in_use.select(kept)
 
@@ -510,6 +511,7 @@ class EnsembleEngine(Engine):
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> EnsembleEngine:
         new = self.copy()
+        new.indicators = None
         centering = None if new.centering is None else new.centering.placed(places)
         members = self.members_in_use.placed(places, features, score_places, scores)
         new.replace(members=members, centering=centering)

@@ -10,7 +10,8 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.engine.centering import NO_TARGETS, less
-from fiol.engine.levels_engine import NO_FIRST_ROWS, LevelsEngine
+from fiol.engine.kept_rows import NO_FIRST_ROWS
+from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.parallel.merge import members_of, merge_engines
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
 from fiol.features.basis import NO_CODE, ColumnBasis

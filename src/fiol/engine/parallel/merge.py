@@ -26,6 +26,7 @@ from fiol.engine.centering import (
     Centering,
     after_first,
     joined_targets,
+    none_missing,
     united_windows,
 )
 from fiol.engine.engine import Engine
@@ -110,7 +111,13 @@ def merged_means(known: list[Centering], features: Any, means: Floats, rows: flo
             places = np.searchsorted(features, one.features)
             widths[places] = np.maximum(widths[places], one.widths)
         return known[0]._replace(
-            so_far=np.array([rows]), window=NO_WINDOW, features=features, sums=means * rows, widths=widths, far=far
+            so_far=np.array([rows]),
+            window=NO_WINDOW,
+            features=features,
+            sums=means * rows,
+            widths=widths,
+            far=far,
+            missing=none_missing(len(features)),
         )
     return after_first(united_windows(known), sum(one.rows for one in known), far)
 

@@ -111,8 +111,23 @@ def center_usual(entries, values, usual, runs, many, sums, widths, part, learnin
 
 
 @inlined
-def centre_row(entries, values, features, sums, widths, part, learning, least, indices, data):
-    """Center any row; return the number of entries, with those of absent centered features."""
+def has_entry(entries, i):
+    """Return whether a row has feature i; none is -1."""
+    low, high = 0, entries.shape[0]
+    while low < high and i >= 0:
+        middle = (low + high) // 2
+        if entries[middle] == i:
+            return True
+        if entries[middle] < i:
+            low = middle + 1
+        else:
+            high = middle
+    return False
+
+
+@inlined
+def centre_row(entries, values, features, sums, widths, missing, part, learning, least, indices, data):
+    """Center any row; return the number of entries, with those of absent centered features that are not missing."""
     n, k = 0, 0
     for j in range(features.shape[0]):
         i = features[j]
@@ -120,11 +135,12 @@ def centre_row(entries, values, features, sums, widths, part, learning, least, i
             indices[n], data[n] = entries[k], values[k]
             k += 1
             n += 1
-        x = 0.0
+        x, mean = 0.0, sums[j] * part
         if k < entries.shape[0] and entries[k] == i:
             x = values[k]
             k += 1
-        mean = sums[j] * part
+        elif has_entry(entries, missing[j]):
+            x = mean
         value = x - mean
         indices[n], data[n] = i, value
         n += 1 if abs(value) >= larger(least, ONLY_ROUNDING * abs(mean)) else 0
@@ -188,8 +204,10 @@ def write_usual(usual, first, last, indices):
 
 
 @jit
-def center_rows(chunk, features, sums, widths, runs, rows, learning, least, indptr, indices, data):
+def center_rows(chunk, features, sums, widths, missing, runs, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
+
+    A feature is the mean where its value is `missing`.
 
     Also return whether every row has the same features as before: then `indices` is not written, since memory that is
     new to the process takes more time than the differences.
@@ -198,7 +216,7 @@ def center_rows(chunk, features, sums, widths, runs, rows, learning, least, indp
     Differences below `least`, or within rounding, are 0 and left out. `runs` is memory for those of the usual row.
     """
     (starts, entries, values), features = borrowed(chunk), borrowed(features)
-    sums, widths, runs = borrowed(sums), borrowed(widths), borrowed(runs)
+    sums, widths, missing, runs = borrowed(sums), borrowed(widths), borrowed(missing), borrowed(runs)
     indptr, indices, data = borrowed(indptr), borrowed(indices), borrowed(data)
     usual, many = usual_row(starts, entries, features, runs)
     n, written = 0, -1 if starts[0] == 0 else 0
@@ -213,7 +231,8 @@ def center_rows(chunk, features, sums, widths, runs, rows, learning, least, indp
             n += usual.shape[0]
         else:
             write_usual(usual, larger(written, 0), n, indices)
-            n += centre_row(row[0], row[1], features, sums, widths, part, learning, least, indices[n:], data[n:])
+            new = indices[n:], data[n:]
+            n += centre_row(row[0], row[1], features, sums, widths, missing, part, learning, least, new[0], new[1])
             written = n
         if learning:
             rows += 1.0

@@ -17,7 +17,7 @@ from fiol.components.simd import choose, lanes, larger, load_lanes, smaller
 from fiol.engine.centering import WINDOW
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
-from fiol.engine.round.center_rows import add_to_mean, add_to_window, centre_row
+from fiol.engine.round.center_rows import add_to_mean, add_to_window, centre_row, has_entry
 from fiol.engine.round.reading import prediction, score_one_row, weighted_sum
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
 from fiol.features.canonicalize import arrange_entries
@@ -36,6 +36,7 @@ class Means(NamedTuple):
     spare: Any  #: memory of the same size
     origin: Any  #: of targets, and how many there are in `targets`
     targets: Any  #: the first ones
+    missing: Any  #: the indicators of missing values
 
 
 class UpdateValues(NamedTuple):
@@ -95,8 +96,9 @@ def centered_row(row, n, entries, means):
 @inlined
 def subtract_means(feature, x, means, new_feature, new_x):
     """Return the features and values of a row with the means subtracted, in this memory."""
-    part, least = 1.0 / means.count[0], means.least
-    left = centre_row(feature, x, means.features, means.sums, means.widths, part, False, least, new_feature, new_x)
+    part, least, missing = 1.0 / means.count[0], means.least, means.missing
+    known = means.features, means.sums, means.widths
+    left = centre_row(feature, x, known[0], known[1], known[2], missing, part, False, least, new_feature, new_x)
     return new_feature[:left], new_x[:left]
 
 
@@ -148,7 +150,11 @@ def add_to_means(feature, x, y, weight, means):
     for j in range(means.features.shape[0]):
         while k < entries and feature[k] < means.features[j]:
             k += 1
-        value = x[k] if k < entries and feature[k] == means.features[j] else 0.0
+        value = 0.0
+        if k < entries and feature[k] == means.features[j]:
+            value = x[k]
+        elif has_entry(feature, means.missing[j]):
+            value = means.sums[j] * part
         add_to_mean(means.sums, means.widths, j, value, part)
     means.count[0] += 1.0
 

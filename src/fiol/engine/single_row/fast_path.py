@@ -189,4 +189,4 @@ def means_of_events(engine: Any) -> tuple[Any, ...]:
     means, least = engine.centering or AS_THEY_ARE, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
     window = means.window if means.watches else NO_WINDOW
     known = means.features, means.sums, means.widths, means.so_far, least
-    return *known, window, np.empty_like(window), means.origin, means.targets
+    return *known, window, np.empty_like(window), means.origin, means.targets, means.missing
