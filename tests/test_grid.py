@@ -111,6 +111,7 @@ def test_best_combiner_follows_the_member_of_least_loss(loss, tmp_path):
     best = before.argmin(axis=0)
     assert len(set(best)) > 1  # who leads changes
     model = new(grid, classes=classes)
+    model.engine.settle_origin()  # of targets, at 0, as learners alone have it
     scores = np.concatenate([model.learn(X[:33], y[:33], weight[:33]), model.learn(X[33:], y[33:], weight[33:])])
     assert (scores == [Z[k][t] for t, k in enumerate(best)]).all()
     last = losses.sum(axis=1).argmin()

@@ -1,7 +1,7 @@
 """All integrations predict alike: scores are linear in the row, also beyond the learned values.
 
-Rows of the exact tests have at most two terms, each a weight times a power of two: whoever adds them up in whatever
-order rounds once, so that doors that share no code with each other agree to the last bit.
+Rows of the exact tests have at most two terms, each a weight times a power of two: a sum in any order rounds once, so
+that integrations that share no code with each other agree to the last bit.
 """
 
 import functools
@@ -24,8 +24,8 @@ from fiol.river import FIOLRegressor as RiverRegressor
 
 NAMES = ["a", "b", "c"]
 rng = np.random.default_rng(5)
-#: Values up to 1, then values beyond them.
-SEEN = np.round(rng.uniform(-1, 1, (40, 3)), 2)
+#: Values up to 1, each beside its negative: no column is centered, so that scores are sums of weights times values.
+SEEN = np.repeat(np.round(rng.uniform(-1, 1, (20, 3)), 2), 2, axis=0) * np.tile([[1.0], [-1.0]], (20, 1))
 Y = SEEN @ [3.0, -2.0, 0.5] + 1.0
 SIGNS = np.where(Y > 1.0, 1.0, -1.0)
 THREE = np.digitize(Y, [0.0, 2.0])
@@ -51,7 +51,7 @@ def run(model, X, output, dtype="float64"):
 
 
 def readings(learner, X):
-    """The scores of rows by every door of a learner, or of a model of several, with numbered features."""
+    """The scores of rows by every method of a learner, or of a model of several, with numbered features."""
     yield learner.scores(X)
     yield learner.scores(X.tolist())
     yield learner.scores(sparse.csr_matrix(X))

@@ -468,7 +468,8 @@ def test_river_pipelines():
     assert words.predict_one("buy now") is True
     assert "('buy', 'now')" in words["FIOLClassifier"].weights[True]
     mixed = compose.SelectType(str) + compose.SelectType(float) | FIOLRegressor()
-    mixed.learn_one({"color": "red", "size": 2.0, "n": 3}, 1.0)
+    for target in (1.0, 2.0):  # the first is the origin of targets, from which there is nothing to learn
+        mixed.learn_one({"color": "red", "size": 2.0, "n": 3}, target)
     assert set(mixed["FIOLRegressor"].weights) == {"color=red", "size"}
 
 
@@ -516,11 +517,11 @@ def test_river_equal_keys_of_other_types_are_different_names(bits):
     learner = fiol.Learner(loss=fiol.Squared(), bits=bits, compiled=False)
     model = FIOLRegressor(bits=bits)
     model._learner = fiol.Learner(model._update, n_features=None if bits is None else 2**bits, compiled=False)
-    for _ in range(4):
-        learner.learn_named({1: 2.0, "a": 1.0, 0: 0.5}, 1.0)
-        model.learn_one({1: 2.0, "a": 1.0, 0: 0.5}, 1.0)
+    for target in (1.0, 2.0, 1.0, 2.0):
+        learner.learn_named({1: 2.0, "a": 1.0, 0: 0.5}, target)
+        model.learn_one({1: 2.0, "a": 1.0, 0: 0.5}, target)
     twin = fiol.Learner(loss=fiol.Squared(), bits=bits, compiled=False)
-    twin.learn(4 * [{1: 2.0, "a": 1.0, 0: 0.5}], 4 * [1.0])
+    twin.learn(4 * [{1: 2.0, "a": 1.0, 0: 0.5}], [1.0, 2.0, 1.0, 2.0])
     assert np.array_equal(twin.weights, learner.weights)
     assert np.array_equal(twin.weights, model.learner.weights)
     for key in (True, 1.0):

@@ -221,7 +221,7 @@ class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
         >>> from fiol.river import FIOLRegressor
         >>> model = FIOLRegressor()
         >>> for k in range(30):
-        ...     model.learn_one({"grams": 1000.0 * (k % 7), "city": ("Rome", "Oslo")[k % 2]}, float(k % 7))
+        ...     model.learn_one({"grams": 1000.0 * (k % 7), "city": ("Rome", "Oslo")[k % 2]}, float(k % 7 + k % 2))
         >>> list(model.importances(1)), list(model.importances(by="column"))
         (['grams'], ['grams', 'city'])
         """
