@@ -191,7 +191,7 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
     for path in written(tmp_path):
         reading = infer_config(path, target="y", weight="w", tag="id", coding=told)
         reading = ReaderConfig.from_json(json.loads(json.dumps(reading.to_json())))
-        model, tags = Learner(FIOL(Logistic())), []
+        model, tags = Learner(FIOL(Logistic()), table_encoding=reading.coding), []
         for batch in reading.batches(path):
             model.learn(batch.X, batch.y, batch.weights)
             tags += batch.tags
