@@ -136,6 +136,7 @@ def test_bayes_of_other_losses_is_one_linear_model(loss):
     joint = isinstance(loss, fiol.CrammerSinger)
     y = y.astype(int).tolist() if joint else y
     model, alone = new(ensemble(loss)), [new(m) for m in ensemble(loss).members]
+    model.engine.settle_origin()  # of targets, at 0, as learners alone have it
     scores = model.learn(X, y)
     for learner in alone:
         learner.learn(X, y)

@@ -1,5 +1,7 @@
 """Warmup compiles the kernels that models and estimators need later."""
 
+import itertools
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -108,8 +110,8 @@ def test_warmed_up_estimator_compiles_nothing(loss, called):
     warm = set(called)
     called.clear()
     kind, y = (fiol.FIOLClassifier, THREE) if loss in ("log_loss", "softmax") else (fiol.FIOLRegressor, np.abs(X[:, 0]))
-    for penalty in (None, "l2"):
-        kind(loss, penalty=penalty, max_iter=2, tol=None).fit(X, y).predict(X)
+    for penalty, far in itertools.product((None, "l2"), (0.0, 9.0)):  # columns far from 0 are centered
+        kind(loss, penalty=penalty, max_iter=2, tol=None).fit(X + far, y).predict(X + far)
     assert "shuffle" in {kernel[0] for kernel in called}
     assert called - warm == set()
 

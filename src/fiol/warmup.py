@@ -64,6 +64,9 @@ def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
     learner.core.mean_loss(learner.core.learn_canonical(chunk, codes, ones, order), codes, ones)
     learner.predict(rows)
     _ = learner.weights, learner.intercept
+    far = Learner(like.update, **options)  # more rows than decide about centering, of columns far from 0
+    far.learn(np.resize([90.0, 91.0], (40, learner.width or 3)), np.resize(codes, 40))
+    far.predict(rows)
     engine = learner.engine
     if engine.moves:  # as `fit` of estimators ends
         engine.move_to(engine.weights(learner.n_features, False), engine.intercept_weight(False))

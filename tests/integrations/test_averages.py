@@ -155,7 +155,7 @@ def test_one_vs_rest_averages_each_class(monkeypatch):
 
 def test_averaged_model_predicts_alike_in_all_integrations(tmp_path):
     """Each row has one term, a weight times a power of two, so every sum rounds once. No column is centered."""
-    model, y = new("regressor")
+    model, y = new("regressor", step_size=fiol.ScaleFree(centred=0))
     model.fit(X[:, :5], y)
     rows = np.array([[16.0, 0, 0, 0, 0], [0, -1024.0, 0, 0, 0], [0, 0, 0, 0, 0.5], [0.0] * 5])
     expected = (rows @ model.coef_ + model.intercept_).tolist()

@@ -60,7 +60,7 @@ class Kernel(CPUDispatcher):
         with global_compiler_lock:  # one thread at a time, from the lock's beginning to its end
             with contextlib.suppress(KeyError):
                 return self.overloads[tuple(sig)].entry_point
-            with counted(self), locked(self), reported(self), older_objects_frozen(), loading_kernel():
+            with counting_kernels(self), locked(self), reported(self), older_objects_frozen(), loading_kernel():
                 try:
                     return super().compile(sig)
                 except (NumbaError, Warning):
@@ -99,7 +99,7 @@ def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Any:
 
 
 @contextlib.contextmanager
-def counted(kernel: Kernel) -> Iterator[None]:
+def counting_kernels(kernel: Kernel) -> Iterator[None]:
     """Within, `kernel` is compiled or loaded, which `counts` takes down."""
     started, before = time.perf_counter(), kernel.stats.cache_misses.total()
     counts.depth += 1

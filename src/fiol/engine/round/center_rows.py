@@ -11,7 +11,7 @@ from fiol.engine.centering import fewest_rows
 #: A difference smaller than this fraction of the mean counts as rounding.
 ONLY_ROUNDING = 1e-10
 #: Among this many rows, the usual one is looked for.
-LOOKED_AT = 16
+ROWS_LOOKED_AT = 16
 
 compiled_fewest_rows = inlined(fewest_rows)
 
@@ -50,7 +50,7 @@ def find_runs(entries, features, runs):
 def usual_row(starts, entries, features, runs):
     """Return the shortest of the first rows that have all centered features, with its number of runs; 0 without one."""
     best, many = entries[:0], 0
-    for r in range(smaller(starts.shape[0] - 1, LOOKED_AT)):
+    for r in range(smaller(starts.shape[0] - 1, ROWS_LOOKED_AT)):
         row = entries[starts[r] : starts[r + 1]]
         if row.shape[0] >= features.shape[0] and (many == 0 or row.shape[0] < best.shape[0]):
             found = find_runs(row, features, runs)

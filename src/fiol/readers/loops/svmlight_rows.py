@@ -51,8 +51,8 @@ def after_query(data, words, p):
 
 
 @inlined_strictly
-def after_blanks(data, p):
-    """Return the place of the first byte from p on that is no blank."""
+def after_white_space(data, p):
+    """Return the place of the first byte from p on that is no white space."""
     while data[p] == SPACE or data[p] == TAB or data[p] == RETURN:
         p += U1
     return p
@@ -103,7 +103,7 @@ def svmlight_rows(
     hard_at, hard_values = borrowed((hard_at, hard_values))
     hards, hard = U0, (hard_at, hard_values, known)
     while p < end:
-        p = after_blanks(data, p)
+        p = after_white_space(data, p)
         if data[p] != NEWLINE and data[p] != SHARP:
             start = p
             target, p, code = number_at(data, words, p)
@@ -113,7 +113,7 @@ def svmlight_rows(
             if not abs(target) < np.inf:
                 return NO_LABEL, start, row, np.uint64(indptr[row]), hards
             while True:
-                p = after_blanks(data, p)
+                p = after_white_space(data, p)
                 if data[p] == NEWLINE or data[p] == SHARP:
                     break
                 start = p

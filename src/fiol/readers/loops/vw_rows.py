@@ -137,7 +137,7 @@ def after_blanks(data, p):
 
 
 @inlined_strictly
-def value_at(data, words, p, hards, hard):
+def checked_number_at(data, words, p, hards, hard):
     """Return the number at p, where it ends, how many were HARD, and DONE; p as its end and NO_VALUE if it is none."""
     value, stop, code = number_at(data, words, p)
     if code == NO_VALUE or not ends_number(data[stop]):
@@ -171,7 +171,7 @@ def read_label(data, words, p, line, labels, row, named_labels, hards, hard):
             tags[row, U3], tags[row, U4] = start, p
             count = 1
         else:
-            value, _, hards, code = value_at(data, words, start, hards, hard)
+            value, _, hards, code = checked_number_at(data, words, start, hards, hard)
             if code != DONE or not abs(value) < np.inf:
                 return NO_LABEL, start, hards
             if count == 0:
@@ -297,7 +297,7 @@ def read_features(data, words, p, namespace, factor, entries, table, modulus, nu
                 start = begin if start == stop else start
                 stop, value = p, 1.0
             else:
-                value, p, hards, code = value_at(data, words, begin, hards, hard)
+                value, p, hards, code = checked_number_at(data, words, begin, hards, hard)
                 if code != DONE:
                     return code, begin, (n, names, mask, hards)
                 value = value * factor
@@ -329,7 +329,7 @@ def namespace_at(data, words, space, table, modulus, space_table, spaces, hards,
     if data[p] == COLON and space == p:
         code = NO_NAMESPACE
     elif data[p] == COLON:
-        factor, p, hards, code = value_at(data, words, p + U1, hards, hard)
+        factor, p, hards, code = checked_number_at(data, words, p + U1, hards, hard)
         if code == DONE and not abs(factor) < np.inf:
             code, p = NO_VALUE, space_end + U1
     if code == DONE and space < space_end:
