@@ -72,19 +72,19 @@ def test_wide_tables_stay_linear_and_say_so(tmp_path):
     columns = ",".join(f"c{k}" for k in range(1001))
     rows = [",".join(str((k * j) % 7) for k in range(1001)) + f",{j}" for j in range(12)]
     (tmp_path / "wide.csv").write_text(f"{columns},y\n" + "\n".join(rows) + "\n")
-    told = invoke("train", tmp_path / "wide.csv", "--target", "y", "-o", tmp_path / "m.fiol").output
-    assert "Features: columns as they are; curves and pairs are made of at most 1,000 columns" in told
+    printed = invoke("train", tmp_path / "wide.csv", "--target", "y", "-o", tmp_path / "m.fiol").output
+    assert "Features: columns as they are; curves and pairs are made of at most 1,000 columns" in printed
     assert not has_curves(fiol.load(tmp_path / "m.fiol"))
 
 
 def test_table_of_columns_names_curves(frame, tmp_path):
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    told = invoke("train", tmp_path / "rows.csv", "--target", "y", "--dry-run").output
-    lines = [line.split("  ") for line in told.splitlines()]
+    printed = invoke("train", tmp_path / "rows.csv", "--target", "y", "--dry-run").output
+    lines = [line.split("  ") for line in printed.splitlines()]
     kinds = {parts[1].strip(): next(part for part in parts[2:] if part).strip() for parts in lines if parts[0] == ""}
     assert kinds["x"] == kinds["hour"] == "number + curve"
     assert kinds["city"] == "category"
-    assert "(--features linear: columns as they are)" in told
+    assert "(--features linear: columns as they are)" in printed
     plain = invoke("train", tmp_path / "rows.csv", "--target", "y", "--dry-run", "--features", "linear").output
     assert "curve" not in plain
 

@@ -5,7 +5,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed
 
-#: Rows of more entries are sorted digit by digit, and rows of so many by longer digits.
+#: Rows of more entries are sorted digit by digit, and rows of this many by longer digits.
 SHORT_ROW, LONG_ROW = 32, 1000
 #: Bits per digit: few, so that counting is cheap beside the entries of a row.
 DIGIT_BITS, LONG_DIGIT_BITS = 7, 10

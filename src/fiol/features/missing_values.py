@@ -40,7 +40,7 @@ def first_beyond(features: int) -> int:
 
 
 def roles_with_never_seen(roles: Roles, indicators: Indices, features: int) -> Roles:
-    """Return the roles of at least so many features, with those of indicators that are beyond all features."""
+    """Return the roles of at least `features` features, with those of indicators that are beyond all features."""
     size = max(features, int(indicators.max(initial=-1)) + 1)
     role, column = np.full(size, NO_ROLE, np.int32), np.zeros(size, np.int32)
     role[: roles.size], column[: roles.size] = roles.role, roles.column

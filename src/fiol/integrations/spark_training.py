@@ -126,7 +126,7 @@ def train_members(
     """Let the members of an ensemble learn from all rows in several tasks, and then one task their stack.
 
     To the bit the learner that `train_in_one` gives: see `fiol.models.member_parallel`. Rows are read once, and sent
-    to every share; each tells what its members scored of a row, a number each, and what they know in the end.
+    to every share; each returns the scores of its members for a row, and in the end their state.
     """
     from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call them
 
