@@ -87,7 +87,7 @@ with open("/proc/self/status") as file:  # the resident size of getrusage is tha
 # --- rows as text -----------------------------------------------------------------------------
 
 
-class Texts(NamedTuple):
+class DataFiles(NamedTuple):
     """The same rows twice, each with a file of the first 10 alone."""
 
     name: str
@@ -104,19 +104,19 @@ def start_of(path: Path) -> Path:
     return path.with_name(path.name + ".start")
 
 
-def write(name: str, folder: Path, lines: Iterator[tuple[str, list[str]]]) -> Texts:
+def write(name: str, folder: Path, lines: Iterator[tuple[str, list[str]]]) -> DataFiles:
     """Both files of rows, which are targets and entries such as "7:0.5", from 1; and those with the first rows."""
     folder.mkdir(parents=True, exist_ok=True)
-    texts = Texts(name, folder / f"{name}.svm", folder / f"{name}.vw")
-    with open(texts.svmlight, "w") as svmlight, open(texts.vw, "w") as vw:
+    files = DataFiles(name, folder / f"{name}.svm", folder / f"{name}.vw")
+    with open(files.svmlight, "w") as svmlight, open(files.vw, "w") as vw:
         for target, entries in lines:
             joined = " ".join(entries)
             svmlight.write(f"{target} {joined}\n")
             vw.write(f"{target} | {joined}\n")
-    for path in texts[1:]:
+    for path in files[1:]:
         with open(path) as whole:
             start_of(path).write_text("".join(line for line, _ in zip(whole, range(10), strict=False)))
-    return texts
+    return files
 
 
 def made_up(megabytes: float) -> Iterator[tuple[str, list[str]]]:
@@ -124,7 +124,7 @@ def made_up(megabytes: float) -> Iterator[tuple[str, list[str]]]:
     draw, left = np.random.default_rng(11), megabytes * 1e6
     weights = draw.standard_normal(FEATURES)
     values = np.round(draw.uniform(0.01, 1.0, 10_000), 6)
-    texts = [f":{v:.6g}" for v in values.tolist()]
+    numbers = [f":{v:.6g}" for v in values.tolist()]
     names = [str(i + 1) for i in range(FEATURES)]
     while left > 0:
         lengths = 1 + draw.poisson(ENTRIES - 1, 1000)
@@ -134,7 +134,7 @@ def made_up(megabytes: float) -> Iterator[tuple[str, list[str]]]:
             row = np.unique(features[a:b])
             v = chosen[a : a + len(row)]
             score = float(weights[row] @ values[v])
-            entries = [names[i] + texts[k] for i, k in zip(row.tolist(), v.tolist(), strict=True)]
+            entries = [names[i] + numbers[k] for i, k in zip(row.tolist(), v.tolist(), strict=True)]
             left -= sum(map(len, entries)) + len(entries) + 3
             yield ("1" if score + 2.0 * draw.standard_normal() > 0 else "-1"), entries
             if left <= 0:
@@ -151,25 +151,25 @@ def set_lines(rows: data.Rows) -> Iterator[tuple[str, list[str]]]:
         yield f"{target:g}", entries[a:b]
 
 
-def prepared(options: argparse.Namespace) -> Iterator[Texts]:
+def prepared(options: argparse.Namespace) -> Iterator[DataFiles]:
     """The made-up rows, written once, and the sets that are large enough."""
     name = f"made-up-{options.size:g}"
-    texts = Texts(name, CACHE / f"{name}.svm", CACHE / f"{name}.vw")
-    if not start_of(texts.vw).exists():
+    files = DataFiles(name, CACHE / f"{name}.svm", CACHE / f"{name}.vw")
+    if not start_of(files.vw).exists():
         progress(f"{options.size:g} MB of text are written")
         write(name, CACHE, made_up(options.size))
-    yield texts
+    yield files
     if options.data is None:
         return
     for source in (*data.SOURCES, *data.NUMBERS, *data.MANY_CLASSES):
         if options.sets and source.name not in options.sets:
             continue
         for rows in data.load(options.data, sources=(source,)):
-            texts = Texts(source.name, CACHE / f"{source.name}.svm", CACHE / f"{source.name}.vw")
-            if not start_of(texts.vw).exists():
-                texts = write(source.name, CACHE, set_lines(rows))
-            if texts.size > SMALLEST_SET:
-                yield texts
+            files = DataFiles(source.name, CACHE / f"{source.name}.svm", CACHE / f"{source.name}.vw")
+            if not start_of(files.vw).exists():
+                files = write(source.name, CACHE, set_lines(rows))
+            if files.size > SMALLEST_SET:
+                yield files
 
 
 def write_repeated(folder: Path) -> Path | None:
@@ -206,19 +206,21 @@ def command_of(model: str, form: str, path: Any, quick: bool) -> list[str]:
     return [sys.executable, "-c", CHILD, model, form, str(path), "interpreted" if quick else "compiled"]
 
 
-def commands(texts: Texts, vw: list[str] | None, quick: bool) -> dict[str, tuple[Callable[[Path], list[str]], Path]]:
+def commands(
+    files: DataFiles, vw: list[str] | None, quick: bool
+) -> dict[str, tuple[Callable[[Path], list[str]], Path]]:
     """Everybody, with the text each reads."""
     ours: dict[str, tuple[Callable[[Path], list[str]], Path]] = {
-        "fiol l1": (lambda path: command_of("l1", "svmlight", path, quick), texts.svmlight),
-        "fiol": (lambda path: command_of("default", "svmlight", path, quick), texts.svmlight),
+        "fiol l1": (lambda path: command_of("l1", "svmlight", path, quick), files.svmlight),
+        "fiol": (lambda path: command_of("default", "svmlight", path, quick), files.svmlight),
     }
     if not quick:
-        ours["fiol l1 (vw)"] = (lambda path: command_of("l1", "vw", path, quick), texts.vw)
-        ours["fiol (vw)"] = (lambda path: command_of("default", "vw", path, quick), texts.vw)
+        ours["fiol l1 (vw)"] = (lambda path: command_of("l1", "vw", path, quick), files.vw)
+        ours["fiol (vw)"] = (lambda path: command_of("default", "vw", path, quick), files.vw)
     if vw:
         shared = [*vw, "--loss_function", "logistic", "-b", str(BITS), "--quiet", "--no_stdin"]
-        ours["vw l1"] = (lambda path: [*shared, "--l1", str(STRENGTH), "-d", str(path)], texts.vw)
-        ours["vw"] = (lambda path: [*shared, "-d", str(path)], texts.vw)
+        ours["vw l1"] = (lambda path: [*shared, "--l1", str(STRENGTH), "-d", str(path)], files.vw)
+        ours["vw"] = (lambda path: [*shared, "-d", str(path)], files.vw)
     return ours
 
 
@@ -340,13 +342,13 @@ def write_objects(table: Path, path: Path, size: float) -> None:
             file.write("{" + ", ".join(f'"{name}": {value}' for name, value in pairs) + "}\n")
 
 
-def parse_alone(texts: Texts, rounds: int) -> dict[str, float]:
+def parse_alone(files: DataFiles, rounds: int) -> dict[str, float]:
     """Bytes per processor second of every reader, its best of several rounds."""
-    size = min(texts.size, PARSED)
+    size = min(files.size, PARSED)
     with tempfile.TemporaryDirectory() as folder:
         paths = {form: Path(folder, form) for form in ("svmlight", "vw", "csv")}
         for form in ("svmlight", "vw"):
-            with open(getattr(texts, form), "rb") as whole:
+            with open(getattr(files, form), "rb") as whole:
                 text = whole.read(int(size))
             paths[form].write_bytes(text[: text.rfind(b"\n") + 1])
         write_table(paths["csv"], size)
@@ -466,20 +468,20 @@ def main(arguments: list[str] | None = None) -> None:
         print(training_table({"interactions": pairs}), "\n")
         print(verdicts(targets_of_pairs(pairs), judged=True))
         return
-    for texts in prepared(options):
+    for files in prepared(options):
         if not found:
             if not options.no_parsing:
-                parsing = parse_alone(texts, options.rounds)
-            run(command_of("l1", "svmlight", start_of(texts.svmlight), options.quick))  # compiled, if it was not
+                parsing = parse_alone(files, options.rounds)
+            run(command_of("l1", "svmlight", start_of(files.svmlight), options.quick))  # compiled, if it was not
             for part in (0.1, 1.0):
-                size = part * (2 * texts.size if options.quick else PIPED)
+                size = part * (2 * files.size if options.quick else PIPED)
                 progress(f"memory of a pipe: {size / 1e6:.4g} MB")
-                peaks[f"{size / 1e6:.4g} MB"] = peak_of_pipe(texts.svmlight, size, options.quick)
+                peaks[f"{size / 1e6:.4g} MB"] = peak_of_pipe(files.svmlight, size, options.quick)
             tell(["parsing alone, one thread", "MB/s"], {name: s / 1e6 for name, s in parsing.items()})
             tell(["largest resident size over a pipe", "MB"], peaks)
-        found[texts.name] = train(texts.name, texts.size, commands(texts, vw, options.quick), options.rounds)
+        found[files.name] = train(files.name, files.size, commands(files, vw, options.quick), options.rounds)
         progress("")
-        print(training_table({texts.name: found[texts.name]}), "\n", flush=True)
+        print(training_table({files.name: found[files.name]}), "\n", flush=True)
     print(verdicts(targets_of(found, parsing, peaks), judged=options.size >= 100))
     if vw is None and not options.no_vw:
         print("Vowpal Wabbit is not installed (pip install vowpalwabbit, or --vw): left out.")
