@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,39 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
-from fiol.components.combiners import NewtonStack
 from fiol.components.row import Floats
-from fiol.engine.centering import NO_TARGETS, Centering, less
+from fiol.engine.centering import Centering, less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine, Member, restacked
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
-from fiol.engine.kept_rows import NO_FIRST_ROWS, joined_rows, restored_rows
+from fiol.engine.kept_rows import NO_KEPT_ROWS, KeptRows, restored_rows
+from fiol.engine.level_stack import stack_of_levels
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import prepare_levels_path
 from fiol.engine.update_engine import UpdateEngine
-from fiol.features.basis import NO_CODE, ColumnBasis, Expander, find_basis, next_check, pairs_that_fit
-from fiol.features.basis_extension import (
-    FRESH,
-    Extension,
-    SlotKnots,
-    extended_basis,
-    new_numbers,
-    with_knots,
-    with_pairs,
-)
-from fiol.features.chunk import Chunk, canonical, spot
+from fiol.features.basis import ColumnBasis, Expander, find_basis, next_check, pairs_that_fit
+from fiol.features.basis_extension import FRESH, Extension, extended_basis, new_numbers, with_pairs
+from fiol.features.chunk import Chunk
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
 from fiol.features.missing_values import indicators_at_level, roles_with_never_seen
 from fiol.features.numbered_rows import NumberedRow
 from fiol.features.pair_choice import judged_pairs
 
-#: The stack of levels. Levels are alike at first, and a narrow prior lets few rows change little in how they are mixed.
-LEVELS = NewtonStack(prior=0.03)
-#: The prior of the first of its stacks, which forgets nothing: all but the mean of the levels, for tables of few rows.
-PRIOR_OF_MEAN = 3e-4
-#: The first weights of the levels in the other stacks. All levels begin alike, so that the richer ones do no harm.
-FIRST_SHARES = {2: (0.4, 0.6), 3: (0.2, 0.3, 0.5)}
 #: The least unit of hats and nodes, whose values are up to 1: with 1, those that are small in all rows learn slowly.
 KNOWN_SIZE = 0.25
 #: Entries of rows with all features that are made at a time.
@@ -60,8 +45,7 @@ class LevelsStorage(NamedTuple):
     levels: tuple[EnsembleEngine, ...]  #: the first alone until the basis is found
     stack: NewtonStackEngine
     basis: ColumnBasis | None
-    first_rows: Chunk  #: rows so far, until the basis is found; later the rows before columns are looked at again
-    first_targets: Any  #: their targets
+    kept: KeptRows  #: rows so far, until the basis is found; later the rows before columns are looked at again
     centering: None = None
 
 
@@ -81,14 +65,8 @@ class LevelsEngine(Engine):
         assert ensemble.basis is not None
         self.ensemble, self.options = ensemble, ensemble.basis
         self.dtype, self.longest, self.limits = first.dtype, first.longest, first.limits
-        stack = NewtonStackEngine(LEVELS, first.plan.problem.loss, self.options.levels, first.compiled)
-        state, one = stack.state, np.eye(self.options.levels)
-        state.v[1:], state.A[0], state.P[0] = (
-            FIRST_SHARES[self.options.levels],
-            one / PRIOR_OF_MEAN,
-            one * PRIOR_OF_MEAN,
-        )
-        self.storage = LevelsStorage((first,), stack, None, NO_FIRST_ROWS, NO_TARGETS)
+        stack = stack_of_levels(self.options.levels, first.plan.problem.loss, first.compiled)
+        self.storage = LevelsStorage((first,), stack, None, NO_KEPT_ROWS)
         #: The columns of the features; None if every feature is a column of numbers.
         self.roles: Roles | None = None
         self.expander: Expander | None = None
@@ -129,8 +107,8 @@ class LevelsEngine(Engine):
 
     @property
     def nbytes(self) -> int:
-        own = [*self.storage.first_rows, self.storage.first_targets, *(() if self.basis is None else self.basis)]
-        return sum(level.nbytes for level in self.levels) + self.stack.nbytes + sum(array.nbytes for array in own)
+        parts = [*self.levels, self.stack, self.storage.kept, *(() if self.basis is None else self.basis)]
+        return sum(part.nbytes for part in parts)
 
     def roles_for(self, features: int) -> Roles:
         """Return the columns of at least this many features."""
@@ -165,7 +143,7 @@ class LevelsEngine(Engine):
             return scores
         start = 0
         if self.basis is None:
-            start = min(chunk.rows, int(self.options.rows) - self.storage.first_rows.rows)
+            start = min(chunk.rows, int(self.options.rows) - self.storage.kept.rows)
             done = 0
             while done < start:
                 some = slice(done, min(start, done + self.levels[0].steady_rows))
@@ -193,13 +171,13 @@ class LevelsEngine(Engine):
     def look_again(self) -> None:
         """Add knots for columns that have moved, or are no longer constant; choose pairs if they are undecided."""
         basis: Any = self.basis
-        rows, features = self.storage.first_rows, len(basis.codes)
+        (rows, targets), features = self.storage.kept, len(basis.codes)
         roles = self.roles_for(features).first(features)
         found = extended_basis(self.options, basis, rows, roles) if rows.rows else None
         if found is not None:
             self.replace(levels=self.extended_levels(found), basis=found.basis)
         if basis.undecided and 2 * rows.rows >= self.options.choice_rows:
-            scores, targets = self.levels[1].scores(self.expanded(rows)[1]), self.storage.first_targets
+            scores = self.levels[1].scores(self.expanded(rows)[1])
             new: Any = self.basis
             pairs = judged_pairs(new, roles, rows, self.plan.problem.loss, scores, targets)
             found = with_pairs(new, pairs_that_fit(self.options, new.points, pairs))
@@ -207,7 +185,7 @@ class LevelsEngine(Engine):
         new = self.basis
         check = self.rounds + int(self.options.choice_rows) if new.undecided else next_check(self.rounds, self.options)
         new = new._replace(check=np.array([check], np.int64))
-        self.set_storage(LevelsStorage(self.levels, self.stack, new, NO_FIRST_ROWS, NO_TARGETS))
+        self.replace(basis=new, kept=NO_KEPT_ROWS)
 
     @property
     def window(self) -> int:
@@ -232,13 +210,13 @@ class LevelsEngine(Engine):
         """Learn from rows before the basis is found, and find it after the last of them."""
         scores = self.learn_levels([chunk], y, sample_weights)
         self.keep_rows(chunk, y)
-        if self.storage.first_rows.rows >= self.options.rows:
+        if self.storage.kept.rows >= self.options.rows:
             self.find_basis()
         return scores
 
     def find_basis(self) -> None:
         """Find the basis from the first rows, and begin the levels that use it."""
-        rows, first = self.storage.first_rows, self.levels[0]
+        rows, first = self.storage.kept.chunk, self.levels[0]
         known = int(rows.indices.max(initial=-1)) + 1
         roles = self.roles_for(known).first(known)
         columns = len(np.unique(roles.column[roles.role != NO_ROLE]))
@@ -247,7 +225,7 @@ class LevelsEngine(Engine):
             warnings.warn(text, stacklevel=2)
         basis = find_basis(self.options, rows, roles)
         levels = with_known_sizes([first, *(first.copy() for _ in range(1, self.options.levels))], basis)
-        self.set_storage(LevelsStorage(levels, self.stack, basis, NO_FIRST_ROWS, NO_TARGETS))
+        self.replace(levels=levels, basis=basis, kept=NO_KEPT_ROWS)
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows after the basis was found."""
@@ -357,8 +335,7 @@ class LevelsEngine(Engine):
     def keep_rows(self, rows: Chunk, y: Any) -> None:
         """Add rows that have been learned from to those that knots will be found from."""
         # The fast path does not point to them, so that it is still valid.
-        kept, targets = joined_rows(self.storage.first_rows, rows), np.append(self.storage.first_targets, y)
-        self.storage = self.storage._replace(first_rows=kept, first_targets=targets)
+        self.storage = self.storage._replace(kept=self.storage.kept.followed_by(rows, y))
 
     def start_from(self, w: Floats, intercept: Any) -> None:
         raise TypeError("a model with curves and pairs cannot start from given weights")
@@ -412,13 +389,9 @@ class LevelsEngine(Engine):
 
     def places(self, features: int) -> list[Any]:
         """Return the numbers that the features of every level have at the last level."""
-        numbers = [np.arange(features, dtype=np.int64)]
-        if self.basis is not None:
-            known, hats, nodes = int(self.basis.known[0]), self.basis.hats, self.basis.nodes
-            own = self.basis.numbers(features, self.options.levels - 1).astype(np.int64)
-            numbers = [own, np.concatenate([own[:known], known + np.arange(hats), own[known:]])]
-            numbers.append(np.arange(features + hats + nodes))
-        return numbers[: len(self.levels)]
+        if self.basis is None:
+            return [np.arange(features)]
+        return self.basis.places_at_last(features, self.options.levels)
 
     def total_features(self, features: int) -> int:
         """Return the number of features at the last level, given that of the features as they are."""
@@ -496,8 +469,7 @@ class LevelsEngine(Engine):
         levels = zip(PREFIXES, self.levels, strict=False)
         found = {f"{prefix}{name}": a for prefix, level in levels for name, a in level.arrays().items()}
         found |= {f"levels/{name}": a for name, a in self.stack.arrays().items()}
-        found |= {f"first_rows.{name}": a for name, a in self.storage.first_rows._asdict().items()}
-        found["first_rows.targets"] = self.storage.first_targets
+        found |= self.storage.kept.arrays()
         return found | ({} if self.basis is None else {f"basis.{name}": a for name, a in self.basis._asdict().items()})
 
     @property
@@ -505,11 +477,7 @@ class LevelsEngine(Engine):
         return self.levels[0].needed_arrays
 
     def restore(self, arrays: dict[str, Any]) -> None:
-        basis, levels = None, [self.levels[0].copy()]
-        rows = restored_rows({name: arrays[f"first_rows.{name}"] for name in Chunk._fields})
-        targets = arrays["first_rows.targets"].copy()
-        if targets.shape != (rows.rows,):
-            raise ValueError(f"{rows.rows} rows are kept, and {targets.size} targets")
+        basis, levels, kept = None, [self.levels[0].copy()], restored_rows(arrays)
         if "basis.knots" in arrays:
             basis = ColumnBasis(**{name: arrays[f"basis.{name}"].copy() for name in ColumnBasis._fields})
             levels += [levels[0].copy() for _ in range(1, self.options.levels)]
@@ -519,7 +487,7 @@ class LevelsEngine(Engine):
             if level.rows != levels[0].rows:
                 raise ValueError(f"level {prefix!r} has learned from {level.rows} rows, level 1 from {levels[0].rows}")
         stack = {name.removeprefix("levels/"): a for name, a in arrays.items() if name.startswith("levels/")}
-        self.set_storage(LevelsStorage(tuple(levels), self.stack.restored(stack), basis, rows, targets))
+        self.set_storage(LevelsStorage(tuple(levels), self.stack.restored(stack), basis, kept))
         self.rewind_observer(arrays)
 
     def select(self, kept: Any) -> None:
@@ -540,55 +508,14 @@ class LevelsEngine(Engine):
         new, basis = self.copy(), self.basis
         new.indicators = None
         if basis is None:
-            rows = self.storage.first_rows
-            moved = rows._replace(indices=np.asarray(places, np.int32)[rows.indices])
             level = self.levels[0].placed(places, features, score_places, scores)
-            new.replace(levels=(level,), first_rows=canonical(moved, spot))
+            new.replace(levels=(level,), kept=self.storage.kept.placed(places))
             return new
-        count, known, levels = len(places), int(basis.known[0]), list[EnsembleEngine]()
-        for k, level in enumerate(self.levels):
-            added = basis.added[k]
-            where = np.empty(count + added, np.int64)
-            where[basis.numbers(count, k)] = places
-            where[known : known + added] = features + np.arange(added)
-            levels.append(level.placed(where, features + added, score_places, scores))
-        codes = np.full(features, NO_CODE, np.int32)
-        codes[places[: len(basis.codes)]] = basis.codes[:count]
-        moved_basis = basis._replace(
-            known=np.array([features], np.int32), member=np.asarray(places, np.int32)[basis.member], codes=codes
-        )
-        new.replace(levels=tuple(levels), basis=moved_basis)
-        return new
-
-    # --- merging, see `fiol.engine.parallel.levels` -------------------------------------------
-
-    def join_first_rows(self, engines: Sequence[LevelsEngine]) -> None:
-        """Use the rows that engines have kept to find the basis, which is done if there are enough of them."""
-        whole = functools.reduce(joined_rows, [engine.storage.first_rows for engine in engines])
-        targets = np.concatenate([engine.storage.first_targets for engine in engines])
-        rows = int(self.options.rows)
-        self.replace(first_rows=whole.row_block(0, rows), first_targets=targets[:rows])
-        if whole.rows >= self.options.rows:
-            self.find_basis()
-
-    def with_basis(self, basis: ColumnBasis) -> LevelsEngine:
-        """Return a copy with a basis whose features are all known, in which hats and nodes have not been seen."""
-        new, features = self.copy(), int(basis.known[0])
-        codes = np.full(features, NO_CODE, np.int32)
-        levels = [new.levels[0], *(new.levels[0].copy() for _ in range(1, self.options.levels))]
-        new.set_storage(
-            LevelsStorage(
-                with_known_sizes(levels, basis), new.stack, basis._replace(codes=codes), NO_FIRST_ROWS, NO_TARGETS
-            )
-        )
-        return new
-
-    def with_knots(self, slots: Sequence[SlotKnots]) -> LevelsEngine:
-        """Return a copy with other knots, where hats and nodes come from the nearest ones."""
-        new, basis = self.copy(), self.basis
-        assert basis is not None
-        found = with_knots(basis, slots)
-        new.replace(levels=new.extended_levels(found), basis=found.basis)
+        levels = [
+            level.placed(basis.level_places(places, features, k), features + basis.added[k], score_places, scores)
+            for k, level in enumerate(self.levels)
+        ]
+        new.replace(levels=tuple(levels), basis=basis.placed(places, features))
         return new
 
 

@@ -88,6 +88,26 @@ class ColumnBasis(NamedTuple):
         i = np.arange(features, dtype=np.int32)
         return i + (i >= self.known[0]) * np.int32(self.added[level])
 
+    def places_at_last(self, features: int, levels: int) -> list[Any]:
+        """Return the numbers that the features of each of the levels have at the last of them."""
+        known, own = int(self.known[0]), self.numbers(features, levels - 1).astype(np.int64)
+        with_hats = np.concatenate([own[:known], known + np.arange(self.hats), own[known:]])
+        return [own, with_hats, np.arange(features + self.added[2])][:levels]
+
+    def level_places(self, places: Any, features: int, level: int) -> Any:
+        """Return the new number of every feature of a level, where those as they are become `places` of `features`."""
+        count, known, added = len(places), int(self.known[0]), self.added[level]
+        where = np.empty(count + added, np.int64)
+        where[self.numbers(count, level)] = places
+        where[known : known + added] = features + np.arange(added)
+        return where
+
+    def placed(self, places: Any, features: int) -> ColumnBasis:
+        """Return the basis where places[i] is the old feature i as it is, and all of `features` features are known."""
+        codes, where = np.full(features, NO_CODE, np.int32), np.asarray(places, np.int32)
+        codes[where[: len(self.codes)]] = self.codes[: len(where)]
+        return self._replace(known=np.array([features], np.int32), member=where[self.member], codes=codes)
+
     def slots_of(self, roles: Roles) -> Any:
         """Return the slot of every feature, -1 without one."""
         slot_of_column = np.full(roles.size + 1, -1, np.int32)

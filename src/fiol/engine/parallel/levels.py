@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.engine.centering import NO_TARGETS, less
-from fiol.engine.kept_rows import NO_FIRST_ROWS
-from fiol.engine.levels_engine import LevelsEngine
+from fiol.engine.centering import less
+from fiol.engine.kept_rows import NO_KEPT_ROWS, joined_rows
+from fiol.engine.levels_engine import LevelsEngine, with_known_sizes
 from fiol.engine.parallel.merge import members_of, merge_engines
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
 from fiol.features.basis import NO_CODE, ColumnBasis
-from fiol.features.basis_extension import united_knots
+from fiol.features.basis_extension import SlotKnots, united_knots, with_knots
 from fiol.features.chunk import Chunk
 
 
@@ -28,12 +28,15 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
     new, known = engines[0].copy(), next((engine for engine in engines if engine.basis is not None), None)
     if known is None:
         new.replace(levels=(merge_engines([engine.levels[0] for engine in engines], share, base),))  # type: ignore[arg-type]
-        new.join_first_rows(engines)
+        kept, needed = joined_rows(engine.storage.kept for engine in engines), int(new.options.rows)
+        new.replace(kept=kept.first(needed))
+        if kept.rows >= needed:
+            new.find_basis()
     else:
         aligned, basis = aligned_levels(engines, known)
         together = zip(*(engine.levels for engine in aligned), strict=True)
         levels = tuple(merge_engines(levels, share, base) for levels in together)
-        new.replace(levels=levels, basis=basis, first_rows=NO_FIRST_ROWS, first_targets=NO_TARGETS)
+        new.replace(levels=levels, basis=basis, kept=NO_KEPT_ROWS)
     t = float(new.levels[0].rounds)
     new.replace(stack=engines[0].stack.merged([engine.stack for engine in engines[1:]], share, t))
     return new
@@ -46,15 +49,32 @@ def aligned_levels(engines: Sequence[LevelsEngine], known: LevelsEngine) -> tupl
     pairs differ.
     """
     assert known.basis is not None
-    parts = [engine.with_basis(known.basis) if engine.basis is None else engine for engine in engines]
+    parts = [with_basis(engine, known.basis) if engine.basis is None else engine for engine in engines]
     bases: list[Any] = [engine.basis for engine in parts]
     for k, basis in enumerate(bases):
         check_same_columns(k, bases[0], basis)
     knots, aligned, codes = united_knots(bases), list[LevelsEngine](), known.basis.codes
     for engine in parts:
-        engine, codes = with_codes(engine.with_knots(knots), codes)
+        engine, codes = with_codes(with_other_knots(engine, knots), codes)
         aligned.append(engine)
     return aligned, aligned[0].basis._replace(codes=codes)  # type: ignore[union-attr]
+
+
+def with_basis(engine: LevelsEngine, basis: ColumnBasis) -> LevelsEngine:
+    """Return a copy with a basis whose features are all known, in which hats and nodes have not been seen."""
+    new, codes = engine.copy(), np.full(int(basis.known[0]), NO_CODE, np.int32)
+    levels = [new.levels[0], *(new.levels[0].copy() for _ in range(1, new.options.levels))]
+    new.replace(levels=with_known_sizes(levels, basis), basis=basis._replace(codes=codes), kept=NO_KEPT_ROWS)
+    return new
+
+
+def with_other_knots(engine: LevelsEngine, slots: Sequence[SlotKnots]) -> LevelsEngine:
+    """Return a copy with other knots, where hats and nodes come from the nearest ones."""
+    new, basis = engine.copy(), engine.basis
+    assert basis is not None
+    found = with_knots(basis, slots)
+    new.replace(levels=new.extended_levels(found), basis=found.basis)
+    return new
 
 
 class LevelsMerge:
@@ -74,7 +94,7 @@ class LevelsMerge:
                 "base learn from them before its copies learn apart"
             )
         (self.base, *shards), basis = aligned_levels([base, *engines], base)
-        self.base.replace(basis=basis, first_rows=NO_FIRST_ROWS, first_targets=NO_TARGETS)
+        self.base.replace(basis=basis, kept=NO_KEPT_ROWS)
         features = len(basis.codes)
         for engine in (self.base, *shards):
             for k, level in enumerate(engine.levels):

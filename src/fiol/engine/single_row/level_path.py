@@ -32,7 +32,7 @@ class LevelsPath(FastPath):
         #: The compiled functions that score and learn.
         self.kernels: dict[str, Any] = {}
         #: The rounds from which on rows are kept, and before which the general code looks at them.
-        self.keep_from, self.look_at = 0, engine.rounds + needed - engine.storage.first_rows.rows - 1
+        self.keep_from, self.look_at = 0, engine.rounds + needed - engine.storage.kept.rows - 1
         if basis is not None:
             self.look_at = int(basis.check[0])
             self.keep_from = self.look_at - engine.window
