@@ -8,10 +8,9 @@ import fiol
 SOURCE = Path(fiol.__file__).parent
 #: The most lines of a function, a class and a file.
 FUNCTION, CLASS, FILE = 60, 500, 600
-#: Parts that are longer: a plain list of components, an engine to be split, and compiled loops that read a row.
+#: Parts that are longer: a plain list of components, and compiled loops that read a row.
 EXCEPTIONS = {
     "components/losses.py",
-    "engine/engine.py:Engine",
     "readers/loops/cells.py:add_cells",
 }
 

@@ -8,6 +8,7 @@ import pytest
 import fiol
 from fiol.engine.centering import WINDOW
 from fiol.models.member_parallel import MemberSubset, StackLearner, split_members
+from fiol.regret import Comparator, Ledger
 
 LOSSES = ("squared", "absolute", "huber", "quantile:0.7", "epsilon_insensitive", "squared_epsilon_insensitive")
 #: A power of 2, so that targets keep their digits: about 2 * 10^6 standard deviations.
@@ -209,3 +210,27 @@ def test_own_derivative_inherits_no_shift_invariance():
     Relative.shift_invariant = True
     with pytest.raises(fiol.checks.CheckError, match="8 is added to both"):
         fiol.checks.check_loss(Relative(), [1.0, 2.0])
+
+
+def test_member_taken_before_the_first_row_learns_targets_as_they_are():
+    X, y = rows(40)
+    ensemble = made()
+    member, alone = ensemble.member(0), fiol.Learner(ensemble.update.members[0], compiled=False)
+    np.testing.assert_array_equal(member.learn(X, y + 100.0), alone.learn(X, y + 100.0))
+    assert member.engine.origin == 0.0
+
+
+@pytest.mark.parametrize("seen", [5, 40])
+def test_ledger_of_a_member_counts_losses_of_targets_as_they_are(seen):
+    X, y = rows(60)
+    y, ensemble = y + 100.0, made()
+    ensemble.learn(X[:seen], y[:seen])
+    member = ensemble.member(0)
+    origin = member.engine.origin
+    best = Comparator(np.array([1.0, -0.5, 0.3]), 75.0, 0.0, 0.0, "duality gap", "none", 60)
+    with Ledger(member, best) as ledger:
+        scores = member.learn(X[seen:], y[seen:])
+    expected = X[seen:] @ [1.0, -0.5, 0.3] + 75.0
+    np.testing.assert_allclose(ledger.records.loss[-1], 0.5 * np.sum((scores - y[seen:]) ** 2))
+    np.testing.assert_allclose(ledger.records.comparator[-1], 0.5 * np.sum((expected - y[seen:]) ** 2))
+    assert member.engine.origin == origin != 0.0

@@ -201,6 +201,15 @@ class Centering(NamedTuple):
         kept = {"features": new[order].astype(np.int32), "sums": self.sums[order], "widths": self.widths[order]}
         return self._replace(window=window, **kept, missing=none_missing(len(order)))
 
+    def selected(self, kept: Any) -> Centering:
+        """Return the centering if only these features are kept, in this order."""
+        if self.idle:
+            return self
+        numbers = np.concatenate([kept, self.features, self.seen[:, 0]])
+        places = np.full(int(numbers.max(initial=-1)) + 1, -1)
+        places[kept] = np.arange(len(kept))
+        return self.placed(places)
+
     def arrays(self) -> dict[str, Any]:
         """Return the arrays, by name; before the first row without an origin, as in files that had none."""
         parts = self._replace(window=self.seen, features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
@@ -341,7 +350,7 @@ def first_centering(loss: Any) -> Centering:
 def centering_from(arrays: dict[str, Any], features: int, before: Centering) -> Centering:
     """Return the centering with these `arrays`, of this many features; ValueError if they do not fit.
 
-    `before` is the centering before the first row.
+    `before` is the centering before the first row. If that has an origin for good, it stays as it is in the arrays.
     """
     if not len(arrays.get("centring.widths", ())):  # in older files: the next values set them
         arrays = {**arrays, "centring.widths": np.zeros_like(arrays.get("centring.sums", NO_ROWS.sums))}
@@ -367,7 +376,8 @@ def centering_from(arrays: dict[str, Any], features: int, before: Centering) -> 
     number = origin[0][1] if origin[0].shape == (2,) else -1.0
     if not (0.0 <= number <= WINDOW and number.is_integer()) or origin[1].shape[0] not in (0, WINDOW):
         raise ValueError("arrays 'centring' do not have an origin of targets")
+    targets = origin[1] if before.targets.shape[0] else NO_TARGETS
     missing = none_missing(len(chosen))
     return own_centering(
-        Centering(rows, window, chosen.astype(np.int32), sums, widths, far, origin[0], origin[1], missing)
+        Centering(rows, window, chosen.astype(np.int32), sums, widths, far, origin[0], targets, missing)
     )

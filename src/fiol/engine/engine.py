@@ -10,19 +10,18 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.engine.centering import NO_TARGETS, Centering, first_loss, less, watch_rows
-from fiol.engine.float32_guard import SMALLEST_SINGLE, overflow_guard
+from fiol.engine.centered_learning import learn_centered, subtract_means
+from fiol.engine.centering import NO_TARGETS, Centering
+from fiol.engine.float32_guard import overflow_guard
 from fiol.engine.interrupts import paced
 from fiol.engine.kernel_caller import KernelCaller
 from fiol.engine.observer import Observer
 from fiol.engine.outliers import cut_outliers, largest_values
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath, compile_fast_path
-from fiol.features.chunk import SMALLEST, Chunk
+from fiol.features.chunk import Chunk
 from fiol.features.numbered_rows import NumberedRow
 from fiol.features.transaction import Transaction
 
-#: Entries of centered rows that are learned from at a time.
-CENTERED_AT_ONCE = 2**17
 #: An `order` of rows that stands for all rows as they come.
 IN_ORDER = np.empty(0, np.int64)
 
@@ -138,20 +137,20 @@ class Engine(KernelCaller, ABC):
             with overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
                 if self.centering is None or (self.centering.idle and self.observer is None):
                     return self.learn_in_parts(chunk, y, sample_weights, order)
-                return self.learn_centered(chunk, y, sample_weights, order, less_origin)
+                return learn_centered(self, chunk, y, sample_weights, order, less_origin)
         except BaseException:
             if self.compiled and self.rounds == rounds:
                 self.undo_growth(before)
             raise
 
-    def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any) -> Floats:
+    def learn_in_parts(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER) -> Floats:
         """Learn from centered rows, by the observer if there is one; an error keeps the rounds before it."""
         self.fit_in(chunk)
         if self.observer is None:
             return self.learn_plainly(chunk, y, sample_weights, order)
         scores = np.zeros((chunk.rows, *self.trailing))
         if len(order):
-            scores[order] = self.learn_in_parts(chunk.take(order), y[order], sample_weights[order], IN_ORDER)
+            scores[order] = self.learn_in_parts(chunk.take(order), y[order], sample_weights[order])
             return scores
         for start, stop in paced(chunk, IN_ORDER, self.observer.row_cost):
             block = chunk.row_block(start, stop)
@@ -216,52 +215,12 @@ class Engine(KernelCaller, ABC):
 
     # --- centering ----------------------------------------------------------------------------
 
-    def learn_centered(self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any, less_origin: bool) -> Floats:
-        """Learn from rows less their running means, and targets less their origin.
-
-        The means include the rows of all rounds made.
-        """
-        rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *self.trailing))
-        per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
-        while start < rows:
-            known: Any = self.centering
-            most = min(known.steady_rows, max(int(CENTERED_AT_ONCE / per_row), 1))
-            if self.observer is not None and known.features.shape[0]:
-                most = 1  # the comparator is moved with every row
-            some: Any = slice(start, min(start + most, rows))
-            start = some.stop
-            some = order[some] if len(order) else some
-            block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
-            old: Centering = known
-            before, targets, weights = self.rounds, y[some], sample_weights[some]
-            centered, known = self.subtract_means(block, old.with_targets(targets, weights))
-            if self.observer is not None:
-                self.observer.centre(old._replace(origin=known.origin))
-            first = old.awaits_target and not known.awaits_target
-            if first:
-                self.count_first_loss(targets, weights)
-            try:
-                scores[some] = self.learn_in_parts(centered, less(targets, known.origin[0]), weights, IN_ORDER)
-                scores[some] += 0.0 if less_origin else old.origin[0]
-                self.set_means(known, int(np.diff(block.indptr)[-1]))
-            except BaseException:
-                if first and self.rounds == before:
-                    self.count_first_loss(targets, -weights)
-                if self.rounds > before and self.centering is old:  # interrupted: the means follow the rounds made
-                    made = self.rounds - before
-                    if made < block.rows:
-                        some_more = old.with_targets(targets[:made], weights[:made])
-                        known = self.subtract_means(block.row_block(0, made), some_more)[1]
-                    self.set_means(known, int(np.diff(block.indptr)[made - 1]))
-                raise
-        return scores
-
     def set_means(self, means: Centering, entries: int = 0) -> None:
         """Subtract these means from now on, and decide which features are centered, if it is time: all at once.
 
         The last row has this many entries.
         """
-        new, moved = means.with_origin(means.median if self.shifts else means.origin[0]), self.storage
+        new, moved = means.with_origin(means.median), self.storage
         if new.origin[0] != means.origin[0]:
             self.shift_intercepts(float(means.origin[0] - new.origin[0]))
         if not means.watches and (means.window.shape[0] or means.targets.shape[0]):
@@ -272,14 +231,13 @@ class Engine(KernelCaller, ABC):
         self.set_storage(moved._replace(centering=new))
 
     @property
-    def shifts(self) -> bool:
-        """Whether the intercepts can be changed without changing anything else."""
-        return True
-
-    @property
     def origin(self) -> float:
         """What is subtracted from targets before learning, and part of every score."""
         return 0.0 if self.centering is None else float(self.centering.origin[0])
+
+    def count_first_loss(self, y: Floats, sample_weights: Floats) -> None:
+        """Count the loss of the first target, which becomes the origin: it was predicted as 0."""
+        raise NotImplementedError  # an update has no origin of its own
 
     def settle_origin(self) -> None:
         """Keep the origin as it is: the intercept is given."""
@@ -300,43 +258,11 @@ class Engine(KernelCaller, ABC):
         """Whether the next target becomes the origin."""
         return self.centering is not None and self.centering.awaits_target
 
-    def count_first_loss(self, y: Floats, sample_weights: Floats) -> None:
-        """Count the loss of the first target, which becomes the origin: it was predicted as 0."""
-        if self.observer is not None:
-            self.observer.count_first_loss(first_loss(self.plan.problem.loss, y, sample_weights))
-
-    def subtract_means(self, chunk: Chunk, centering: Any, learning: bool = True) -> tuple[Chunk, Centering]:
-        """Return the centered rows, and the means after them.
-
-        Rows that are learned from are in buffers, until the next call.
-        """
-        from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
-
-        if centering.watches:
-            return chunk, watch_rows(self.call, centering, chunk, self.indicators) if learning else centering
-        if not centering.features.shape[0]:
-            return chunk, centering
-        longest = int(max(chunk.indices.max(initial=0), centering.features[-1])) + 1  # no row has more entries
-        size = min(chunk.data.shape[0] + chunk.rows * centering.features.shape[0], chunk.rows * longest) + 1
-        sums, widths = centering.sums.copy(), centering.widths.copy()
-        new = self.centered_rows if learning else None
-        if new is None or new.data.shape[0] < size or new.indptr.shape[0] <= chunk.rows:
-            new = Chunk(np.empty(chunk.rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
-            self.centered_rows = new if learning else self.centered_rows
-        least = SMALLEST if self.dtype.itemsize == 8 else SMALLEST_SINGLE
-        runs = np.empty((sums.shape[0], 3), np.int64)
-        arguments = centering.features, sums, widths, centering.missing, runs, centering.rows, learning, least, *new
-        n, same = self.call(center_rows, tuple(chunk), *arguments)
-        count = centering.so_far + chunk.rows * learning
-        entries = chunk if same else new
-        found = Chunk(entries.indptr[: chunk.rows + 1], entries.indices[:n], new.data[:n])
-        return found, centering._replace(so_far=count, sums=sums, widths=widths)
-
-    def centred(self, chunk: Chunk) -> Chunk:
+    def centered(self, chunk: Chunk) -> Chunk:
         """Return rows to be scored, centered."""
         if self.centering is None or not self.centering.features.shape[0]:
             return chunk
-        return self.subtract_means(chunk, self.centering, learning=False)[0]
+        return subtract_means(self, chunk, self.centering, learning=False)[0]
 
     def expect_random_order(self) -> None:
         """Center more features than of a stream: all rows come in random order, so that means do not drift."""
@@ -348,7 +274,7 @@ class Engine(KernelCaller, ABC):
 
         Otherwise the round of a value beyond all before shrinks its weight.
         """
-        self.raise_peaks(largest_values(self.centred(self.without_outliers(chunk))))
+        self.raise_peaks(largest_values(self.centered(self.without_outliers(chunk))))
 
     @abstractmethod
     def raise_peaks(self, largest: Floats) -> None:
@@ -389,16 +315,6 @@ class Engine(KernelCaller, ABC):
     def centering_arrays(self) -> dict[str, Any]:
         """Return the arrays of the means, by name."""
         return {} if self.centering is None else self.centering.arrays()
-
-    def selected_means(self, kept: Any) -> Centering | None:
-        """Return the means if only these features are kept, in this order."""
-        centering = self.centering
-        if centering is None or centering.idle:
-            return centering
-        numbers = np.concatenate([kept, centering.features, centering.seen[:, 0]])
-        places = np.full(int(numbers.max(initial=-1)) + 1, -1)
-        places[kept] = np.arange(len(kept))
-        return centering.placed(places)
 
     # --- single rows --------------------------------------------------------------------------
 

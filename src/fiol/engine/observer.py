@@ -32,8 +32,5 @@ class Observer(Protocol):
     def rewind(self, mark: Any) -> None:
         """Drop the measurements since `mark`: the engine has taken these rounds back."""
 
-    def centre(self, centering: Centering) -> None:
+    def center(self, centering: Centering) -> None:
         """Center all following rows by these means, and targets by this origin."""
-
-    def count_first_loss(self, loss: float) -> None:
-        """Count this loss of the next row besides that of its round: its target becomes the origin of all others."""

@@ -207,10 +207,6 @@ class UpdateEngine(Engine):
             peaks = self.state.statistics[features, self.plan.step_size.statistics().index("peak")]
             np.maximum(peaks, size, out=peaks, casting="same_kind")
 
-    @property
-    def shifts(self) -> bool:
-        return not self.plan.anchor.keeps_all_rounds
-
     def centered_storage(self, centering: Centering) -> Storage:
         self.settle()
         features, means = centering.features, centering.means
@@ -233,7 +229,7 @@ class UpdateEngine(Engine):
     def scores(self, chunk: Chunk) -> Floats:
         from fiol.engine.round.reading import score_rows, score_rows_of_many
 
-        chunk = self.centred(chunk)
+        chunk = self.centered(chunk)
         scores = np.empty((chunk.rows, *self.trailing))
         kernel = score_rows_of_many if self.trailing else score_rows
         if chunk.rows == 1:  # fast for single rows
@@ -246,7 +242,7 @@ class UpdateEngine(Engine):
     def variances(self, chunk: Chunk) -> Floats:
         from fiol.engine.round.reading import variance_rows
 
-        chunk = self.centred(chunk)
+        chunk = self.centered(chunk)
         variances = np.empty(chunk.rows)
         for start, stop in paced(chunk, IN_ORDER):
             self.call(variance_rows, *self.plans, piece_of(chunk, start, stop), *self.scoring, variances[start:stop])
@@ -395,7 +391,7 @@ class UpdateEngine(Engine):
     def select(self, kept: Any) -> None:
         state = State(*(realigned(a[kept]) if a.shape[0] else a for a in self.state))
         self.indicators = None
-        self.replace(state=state, centering=self.selected_means(kept))
+        self.replace(state=state, centering=None if self.centering is None else self.centering.selected(kept))
 
     def copy(self) -> UpdateEngine:
         new = copy.copy(self)

@@ -90,7 +90,7 @@ class EnsembleLedger(Ledger):
 
     # As the engine's observer.
 
-    def centre(self, centering: Centering) -> None:
+    def center(self, centering: Centering) -> None:
         """Do nothing: there is no comparator that scores rows."""
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:

@@ -138,7 +138,7 @@ class Ledger:
 
     # As the engine's observer.
 
-    def centre(self, centering: Centering) -> None:
+    def center(self, centering: Centering) -> None:
         """Center rows by these means from now on, and targets by this origin, as the comparator must see them."""
         known = centering.features < self.best.shape[0]
         shift = centering.sums[known] @ self.best[centering.features[known]] / max(centering.rows, 1.0)
@@ -147,11 +147,6 @@ class Ledger:
             best = self.best.copy()
             centering.add_to_missing(best, -1.0)
             self.measuring.compare_with(best)
-
-    def count_first_loss(self, loss: float) -> None:
-        """Count this loss besides those of rounds: the first target was predicted as 0."""
-        self.sums = self.sums.copy()
-        self.sums[Records._fields.index("loss")] += loss
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Make the rounds of a chunk and measure them; return the score of each row before its round."""

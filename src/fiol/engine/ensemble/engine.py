@@ -227,7 +227,7 @@ class EnsembleEngine(Engine):
     def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         now = self.scores_less_origin(chunk)
         if self.stack.moves:
-            Z, y = self.scores_of_members(self.centred(chunk)), less(y, self.origin)
+            Z, y = self.scores_of_members(self.centered(chunk)), less(y, self.origin)
             now, stack = restacked(self, self.stack, Z, now, y, sample_weights)
             if stack is not self.stack:
                 self.replace(stack=stack)
@@ -333,6 +333,7 @@ class EnsembleEngine(Engine):
         engine = separate[k].copy() if k in separate else self.members[k]
         if self.has_intercept and self.ensemble.updates[k].centers_features():  # whether or not the others do
             engine.replace(centering=own_centering(AS_THEY_ARE if self.centering is None else self.centering))
+            engine.settle_origin()  # a learner alone has none of its own
         return engine
 
     @property
@@ -377,7 +378,7 @@ class EnsembleEngine(Engine):
 
     def scores_less_origin(self, chunk: Chunk) -> Floats:
         """Return the scores of rows without the origin of targets."""
-        chunk = self.centred(chunk)
+        chunk = self.centered(chunk)
         if self.ensemble.is_linear():
             return self.linear_scores(chunk, self.mixing)
         return self.stack.scores(self.call, self.scores_of_members(chunk))
@@ -399,7 +400,7 @@ class EnsembleEngine(Engine):
         knowing = [k for k, member in enumerate(self.ensemble.members) if live[k] > 0.0 and member.has_variance()]
         if not knowing:
             return np.full(chunk.rows, np.inf)
-        chunk = self.centred(chunk)
+        chunk = self.centered(chunk)
         seen = chunk._replace(data=np.where(members.passing(chunk.indices), chunk.data, 0.0))
         best = min(knowing, key=lambda k: losses[k])
         if best in members.separate:
@@ -470,7 +471,7 @@ class EnsembleEngine(Engine):
 
     def select(self, kept: Any) -> None:
         self.indicators = None
-        self.replace(centering=self.selected_means(kept))
+        self.replace(centering=None if self.centering is None else self.centering.selected(kept))
         self.members_in_use.select(kept)
 
     def arrays(self) -> dict[str, Any]:

@@ -405,7 +405,7 @@ def lane_scores(engine: EnsembleEngine, chunk: Chunk) -> Floats:
 
 def rows_of_members(engine: Engine, chunk: Chunk) -> Chunk:
     """Return the rows as members score them: an ensemble subtracts the means for all members."""
-    return engine.centred(chunk) if isinstance(engine, EnsembleEngine) else chunk
+    return engine.centered(chunk) if isinstance(engine, EnsembleEngine) else chunk
 
 
 def targets_of_members(engine: Engine, y: Any) -> Any:

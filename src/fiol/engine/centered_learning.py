@@ -1,0 +1,97 @@
+"""Learning from centered rows: rows less the running means of their features, targets less their origin.
+
+What is centered, and why, is in `fiol.engine.centering`. Here is the loop over the rows of an engine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fiol.components.row import Floats
+from fiol.engine.centering import Centering, less, watch_rows
+from fiol.engine.float32_guard import SMALLEST_SINGLE
+from fiol.features.chunk import SMALLEST, Chunk
+
+#: Entries of centered rows that are learned from at a time.
+CENTERED_AT_ONCE = 2**17
+
+
+def learn_centered(
+    engine: Any, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any, less_origin: bool
+) -> Floats:
+    """Let an engine learn from centered rows; parameters and scores are those of `Engine.learn`.
+
+    Rows are learned in blocks: within a block neither the origin nor the centered features change.
+    """
+    rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *engine.trailing))
+    per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
+    while start < rows:
+        known: Centering = engine.centering
+        most = min(known.steady_rows, max(int(CENTERED_AT_ONCE / per_row), 1))
+        if engine.observer is not None and known.features.shape[0]:
+            most = 1  # the comparator is moved with every row
+        some: Any = slice(start, min(start + most, rows))
+        start = some.stop
+        some = order[some] if len(order) else some
+        block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
+        scores[some] = learn_block(engine, block, y[some], sample_weights[some])
+        scores[some] += 0.0 if less_origin else known.origin[0]
+    return scores
+
+
+def learn_block(engine: Any, block: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+    """Let an engine learn from a block of rows, and then from their means; return scores less the origin.
+
+    The means include the rows of all rounds made, also after an error.
+    """
+    old, before = engine.centering, engine.rounds
+    centered, known = subtract_means(engine, block, old.with_targets(y, sample_weights))
+    if engine.observer is not None:
+        engine.observer.center(old)
+    first = old.awaits_target and not known.awaits_target
+    if first:
+        engine.count_first_loss(y, sample_weights)
+    try:
+        scores = engine.learn_in_parts(centered, less(y, known.origin[0]), sample_weights)
+        engine.set_means(known, int(np.diff(block.indptr)[-1]))
+    except BaseException:
+        if first and engine.rounds == before:
+            engine.count_first_loss(y, -sample_weights)
+        if engine.rounds > before and engine.centering is old:  # interrupted
+            made = engine.rounds - before
+            if made < block.rows:
+                some_more = old.with_targets(y[:made], sample_weights[:made])
+                known = subtract_means(engine, block.row_block(0, made), some_more)[1]
+            engine.set_means(known, int(np.diff(block.indptr)[made - 1]))
+        raise
+    return scores  # type: ignore[no-any-return]
+
+
+def subtract_means(engine: Any, chunk: Chunk, centering: Centering, learning: bool = True) -> tuple[Chunk, Centering]:
+    """Return the centered rows, and the means after them.
+
+    Rows that are learned from are in buffers of the engine, until the next call.
+    """
+    from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
+
+    if centering.watches:
+        return chunk, watch_rows(engine.call, centering, chunk, engine.indicators) if learning else centering
+    if not centering.features.shape[0]:
+        return chunk, centering
+    longest = int(max(chunk.indices.max(initial=0), centering.features[-1])) + 1  # no row has more entries
+    size = min(chunk.data.shape[0] + chunk.rows * centering.features.shape[0], chunk.rows * longest) + 1
+    sums, widths = centering.sums.copy(), centering.widths.copy()
+    new = engine.centered_rows if learning else None
+    if new is None or new.data.shape[0] < size or new.indptr.shape[0] <= chunk.rows:
+        new = Chunk(np.empty(chunk.rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
+        engine.centered_rows = new if learning else engine.centered_rows
+    least = SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
+    runs = np.empty((sums.shape[0], 3), np.int64)
+    arguments = centering.features, sums, widths, centering.missing, runs, centering.rows, learning, least, *new
+    n, same = engine.call(center_rows, tuple(chunk), *arguments)
+    count = centering.so_far + chunk.rows * learning
+    entries = chunk if same else new
+    found = Chunk(entries.indptr[: chunk.rows + 1], entries.indices[:n], new.data[:n])
+    return found, centering._replace(so_far=count, sums=sums, widths=widths)
