@@ -47,7 +47,7 @@ def learn_block(engine: Any, block: Chunk, y: Floats, sample_weights: Floats) ->
     The means include the rows of all rounds made, also after an error.
     """
     old, before = engine.centering, engine.rounds
-    centered, known = subtract_means(engine, block, old.with_targets(y, sample_weights))
+    centered, known = center_chunk(engine, block, old.with_targets(y, sample_weights))
     if engine.observer is not None:
         engine.observer.center(old)
     first = old.awaits_target and not known.awaits_target
@@ -63,13 +63,13 @@ def learn_block(engine: Any, block: Chunk, y: Floats, sample_weights: Floats) ->
             made = engine.rounds - before
             if made < block.rows:
                 some_more = old.with_targets(y[:made], sample_weights[:made])
-                known = subtract_means(engine, block.row_block(0, made), some_more)[1]
+                known = center_chunk(engine, block.row_block(0, made), some_more)[1]
             engine.set_means(known, int(np.diff(block.indptr)[made - 1]))
         raise
     return scores  # type: ignore[no-any-return]
 
 
-def subtract_means(engine: Any, chunk: Chunk, centering: Centering, learning: bool = True) -> tuple[Chunk, Centering]:
+def center_chunk(engine: Any, chunk: Chunk, centering: Centering, learning: bool = True) -> tuple[Chunk, Centering]:
     """Return the centered rows, and the means after them.
 
     Rows that are learned from are in buffers of the engine, until the next call.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.engine.centered_learning import learn_centered, subtract_means
+from fiol.engine.centered_learning import learn_centered, center_chunk
 from fiol.engine.centering import NO_TARGETS, Centering
 from fiol.engine.float32_guard import overflow_guard
 from fiol.engine.interrupts import paced
@@ -262,7 +262,7 @@ class Engine(KernelCaller, ABC):
         """Return rows to be scored, centered."""
         if self.centering is None or not self.centering.features.shape[0]:
             return chunk
-        return subtract_means(self, chunk, self.centering, learning=False)[0]
+        return center_chunk(self, chunk, self.centering, learning=False)[0]
 
     def expect_random_order(self) -> None:
         """Center more features than of a stream: all rows come in random order, so that means do not drift."""
