@@ -110,8 +110,9 @@ $(VENV)/.reproduce: $(VENV)/.demo
 	$(BIN)/python -m pip install -q -e ".[reproduce]"
 	touch $@
 
-$(VENV)/.test: $(VENV)/.reproduce
-	$(BIN)/python -m pip install -q --group test --group schemas
+# In one call: each takes seconds to find out what is there already.
+$(VENV)/.test: $(VENV)/.base pyproject.toml
+	$(BIN)/python -m pip install -q -e ".[files,plots,reproduce]" --group test --group schemas
 	touch $@
 
 $(VENV)/.release: $(VENV)/.base pyproject.toml

@@ -547,7 +547,7 @@ def test_pairs_are_chosen_by_what_they_add_in_any_chunks(tmp_path):
 
 
 def test_pairs_are_chosen_for_classes_and_in_parallel():
-    X, y = wide(600)
+    X, y = wide(440)
     labels = np.where(y > 1.0, "high", np.where(y < -1.0, "low", "middle")).astype(object)
     classes, parallel = new(fiol.Softmax(), features=FEW_PAIRS), new(features=FEW_PAIRS)
     classes.learn(X, labels)

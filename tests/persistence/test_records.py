@@ -216,9 +216,9 @@ def test_arrays_missing_in_old_files_take_initial_values():
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_default_ensemble_takes_at_most_120_bytes_a_feature(path, compiled):
-    rng, n = np.random.default_rng(0), 2000
+    rng, n = np.random.default_rng(0), 600
     model = fiol.Learner(n_features=n, compiled=compiled)
-    rows = 300
+    rows = 100
     features = np.sort(rng.permuted(np.tile(np.arange(n), (rows, 1)), axis=1)[:, :50], axis=1)
     X = fiol.Chunk(np.arange(rows + 1) * 50, features.ravel().astype(np.int32), rng.standard_normal(rows * 50))
     y = rng.choice([-1.0, 1.0], rows)
