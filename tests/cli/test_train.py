@@ -20,6 +20,8 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol import cli
+from fiol.features.column_kinds import COLUMN_KINDS
+from fiol.features.table_encoding import column_from_spec
 from fiol.names import ALGORITHMS
 from fiol.training import run as loop
 
@@ -303,6 +305,14 @@ def test_help_has_whole_summaries_and_all_algorithms():
     assert "..." not in invoke("--help").output.partition("\nModels:")[2]
     listed = " ".join(invoke("train", "--help").output.partition("--algorithm")[2].split()).partition("[default")[0]
     assert [name for name in ALGORITHMS if name not in re.findall(r"\w+", listed)] == []
+
+
+def test_help_of_column_lists_all_kinds_that_can_be_given():
+    listed = " ".join(invoke("train", "--help").output.partition("--column")[2].split()).partition("[default")[0]
+    inferred_only = ["numeric_text", "id", "undecided"]
+    assert [kind for kind in COLUMN_KINDS if kind not in re.findall(r"\w+", listed)] == inferred_only
+    for example in re.findall(r"\w+:\S+", listed.replace("(parts:", "")):
+        assert column_from_spec("c", example.rstrip(",")).spec == example.rstrip(",")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")

@@ -10,6 +10,7 @@ import click
 
 from fiol.cli.sections import option_in
 from fiol.cli.terminal import echo
+from fiol.features.column_kinds import KIND_SPECS
 from fiol.readers.bad_lines import ON_ERROR, odd_cell_messages
 
 #: The section of these options.
@@ -37,8 +38,7 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "columns",
             multiple=True,
             metavar="NAME,...=KIND",
-            help="Kind of columns: number, category, words, words:2 (with pairs of words), tags, date, "
-            "date:%m/%d/%Y (parts: %Y %y %m %b %d %H %I %p %M %S), time, skip; may be repeated [default: inferred].",
+            help=f"Kind of columns: {KIND_SPECS}; may be repeated [default: inferred].",
         ),
         data(
             "--reader",

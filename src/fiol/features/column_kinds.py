@@ -27,6 +27,7 @@ class ColumnKind:
     """One kind of columns: what becomes of a column in words, and the rules that differ between kinds."""
 
     words: str
+    spec: str = ""  #: how users give the kind, in words; "" for kinds that are only inferred
     sign: str = ""  #: between the name of the column and a text, in names of features
     is_number: bool = False  #: whether a value is one number, and nothing else
     parts: tuple[str, ...] = ()  #: of a date or time, in the order of a row's features
@@ -34,18 +35,28 @@ class ColumnKind:
     has_several: bool = False  #: whether a row may have several of the features at once
 
 
+#: Parts of a date format, each after a %.
+DATE_LETTERS = "YymbdHIpMS"
 COLUMN_KINDS = {
-    "number": ColumnKind("a number", is_number=True),
+    "number": ColumnKind("a number", "number", is_number=True),
     "numeric_text": ColumnKind("a number, parsed from text", is_number=True),
-    "category": ColumnKind("one feature for every value", "="),
-    "words": ColumnKind("one feature for every word", ":", has_several=True),
-    "tags": ColumnKind("one feature for every entry of a list", "=", has_several=True),
-    "date": ColumnKind("parts of a date:", parts=("days", "month", "weekday", "hour")),
-    "time": ColumnKind("the time of day:", parts=("days", "hour")),
-    "skip": ColumnKind("left out", is_left_out=True),
+    "category": ColumnKind("one feature for every value", "category", "="),
+    "words": ColumnKind(
+        "one feature for every word", "words, words:2 (words, and two words in a row)", ":", has_several=True
+    ),
+    "tags": ColumnKind("one feature for every entry of a list", "tags (lists of text)", "=", has_several=True),
+    "date": ColumnKind(
+        "parts of a date:",
+        f"date, date:%m/%d/%Y (parts: {' '.join(f'%{letter}' for letter in DATE_LETTERS)})",
+        parts=("days", "month", "weekday", "hour"),
+    ),
+    "time": ColumnKind("the time of day:", "time", parts=("days", "hour")),
+    "skip": ColumnKind("left out", "skip", is_left_out=True),
     "id": ColumnKind("left out: every value is different, or the row's number", is_left_out=True),
     "undecided": ColumnKind("no value so far"),
 }
+#: The kinds that users give, in words.
+KIND_SPECS = ", ".join(kind.spec for kind in COLUMN_KINDS.values() if kind.spec)
 #: All parts, in the order of a row's features.
 PARTS = COLUMN_KINDS["date"].parts
 #: The values of a part in names of features, but for the days, which are a number.

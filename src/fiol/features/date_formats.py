@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from fiol.features.cell_rules import MISSING_MARKERS, is_marker, moment_of_value
+from fiol.features.column_kinds import DATE_LETTERS
 
 #: Days are counted from here, so that they are small numbers.
 FIRST_DAY = np.datetime64("2000-01-01", "us")
 NO_MOMENT = np.datetime64("NaT", "us")
 #: A part of a format, or a character that stands for itself.
 FORMAT_PIECE = re.compile(r"%(.?)|(.)", re.DOTALL)
-#: Parts of a format of which one is needed, or none, or all or none.
-DATE_LETTERS = "YymbdHIMSp"
 #: ISO dates and date-times without zone and fraction of a second: all parts have all their digits.
 ISO_FORMATS = {
     "%Y-%m-%d": 10, "%Y-%m-%dT%H:%M": 16, "%Y-%m-%d %H:%M": 16, "%Y-%m-%dT%H:%M:%S": 19, "%Y-%m-%d %H:%M:%S": 19
