@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from tests.features.dates import FORMATS, date_cells
 
 from fiol.compiler.compiled import interpreted
+from fiol.features.byte_words import bytes_and_words
 from fiol.features.cell_rules import moment_of_value, time_of_value
 from fiol.features.table_encoding import Column
 from fiol.readers import csv as csv_reader
 from fiol.readers import json_lines
 from fiol.readers.cell_rows import format_codes
-from fiol.readers.line_blocks import bytes_and_words, wrapping
+from fiol.readers.line_blocks import wrapping
 from fiol.readers.loops import cells
 from fiol.readers.loops.dates import moment_at
 from fiol.readers.reader_config import infer_config

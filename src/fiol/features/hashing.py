@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fiol.features.byte_words import joined_words
 from fiol.features.chunk import MOST_FEATURES, Chunk, canonical, spot
 from fiol.features.product_names import FactorHashes, ProductNames
 from fiol.features.vocabulary import Encoder
@@ -53,28 +54,17 @@ class Hashing(Encoder):
         return name % self.size
 
     def numbers_of_names(self, names: Sequence[str], grow: bool, unseen: int) -> Any:
-        """Return the numbers of many names at once."""
+        """Return the numbers of many names at once.
+
+        >>> Hashing(18).numbers_of_names(["age", "color=red"], True, -1)
+        array([165201, 167982])
+        """
         if isinstance(names, ProductNames) and self.function == MURMUR3:
             return FactorHashes(names.names).of_products(names.factors, self.size).astype(np.int64)
         data = [name.encode("utf-8", "surrogatepass") for name in names]
-        ends = np.zeros(len(data) + 1, np.int64)
-        np.cumsum([len(name) for name in data], out=ends[1:])
-        return self.numbers_of(np.frombuffer(bytearray(b"".join(data)), np.uint8), ends)
-
-    def numbers_of(self, text: Any, ends: Any) -> Any:
-        """Return the numbers of many names at once: name i is text[ends[i]:ends[i + 1]], in UTF-8.
-
-        >>> Hashing(18).numbers_of(np.frombuffer(b"agecolor=red", np.uint8), np.array([0, 3, 12]))
-        array([165201, 167982])
-        """
-        numbers = np.empty(len(ends) - 1, np.int64)
         if self.function == MURMUR3:
-            with np.errstate(over="ignore"):  # the interpreter warns where integers wrap around
-                hash_loops().hash_names(text, ends, self.size, numbers)
-        else:
-            for i in range(len(numbers)):
-                numbers[i] = FUNCTIONS[self.function](text[ends[i] : ends[i + 1]].tobytes()) % self.size
-        return numbers
+            return murmur3_hashes(data, self.size)
+        return np.array([FUNCTIONS[self.function](name) % self.size for name in data], np.int64)
 
     def fold(self, chunk: Chunk) -> Chunk:
         """Return the chunk with every index modulo 2**bits."""
@@ -131,15 +121,21 @@ def hash_loops() -> Any:
     return murmur
 
 
+def murmur3_hashes(names: Sequence[bytes], modulus: int) -> Any:
+    """Return the 32-bit murmur3 hashes of names, with seed 0, modulo `modulus`."""
+    numbers = np.empty(len(names), np.int64)
+    with np.errstate(over="ignore"):  # the interpreter warns where integers wrap around
+        hash_loops().hash_names(*joined_words(names), modulus, numbers)
+    return numbers
+
+
 def murmur3(data: bytes) -> int:
     """Return the 32-bit murmur3 hash with seed 0.
 
     >>> murmur3(b"hello"), murmur3(b"")
     (613153351, 0)
     """
-    numbers = np.empty(1, np.int64)
-    hash_loops().hash_names(np.frombuffer(bytearray(data), np.uint8), np.array([0, len(data)]), 2**32, numbers)
-    return int(numbers[0])
+    return int(murmur3_hashes([data], 2**32)[0])
 
 
 def finished_crc(data: bytes) -> int:
@@ -148,10 +144,16 @@ def finished_crc(data: bytes) -> int:
     >>> finished_crc(b"age") % 2**18
     186462
     """
-    h = zlib.crc32(data)
-    h = ((h ^ (h >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
-    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
-    return h ^ (h >> 16)
+    with np.errstate(over="ignore"):
+        return int(plain_finish()(np.uint64(zlib.crc32(data)), np.uint64(0), np.uint64(0)))
+
+
+@functools.cache
+def plain_finish() -> Any:
+    """Return the last steps of murmur3 as a plain function."""
+    from fiol.compiler.compiled import interpreted  # imported here: `import fiol` loads no compiler
+
+    return interpreted(hash_loops().finished)
 
 
 #: Hash functions of bytes, by name.

@@ -4,12 +4,23 @@ import numpy as np
 
 from fiol.compiler.accessors import prefetch
 from fiol.compiler.compiled import inlined_strictly, jit, jit_beside
-from fiol.features.murmur import ALL_32, MIXER, finished, mixed, scrambled, stirred
+from fiol.features.murmur import (
+    ALL_32,
+    BYTE_BITS,
+    FIRST_BYTES,
+    MIXER,
+    WORD_BITS,
+    finished,
+    hash_bytes,
+    hash_text,
+    mixed,
+    scrambled,
+)
 from fiol.features.product_names import FACTOR_BITS
 
 #: Keys that are looked up at a time: their slots stay in the fastest cache.
 AT_A_TIME = 256
-NO_BITS, LAST_BIT, TWO, BYTE_BITS, WORD_BITS, STAR = (np.uint64(n) for n in (0, 1, 2, 8, 32, ord("*")))
+NO_BITS, LAST_BIT, TWO, STAR = (np.uint64(n) for n in (0, 1, 2, ord("*")))
 #: Where the second and the third factor of a key begin.
 SECOND_SHIFT, THIRD_SHIFT = np.uint64(FACTOR_BITS), np.uint64(2 * FACTOR_BITS)
 
@@ -112,21 +123,10 @@ def multiply_entries(indptr, codes, data, ranked, belongs, elements, places, new
 
 
 @inlined_strictly
-def hash_bytes(h, tail, rest, word, count):
-    """Return the hash after up to 4 more bytes, a word: h, the bytes that are no whole word yet, and their number."""
-    tail = tail | (word << (BYTE_BITS * np.uint64(rest)))
-    rest += count
-    if rest >= 4:
-        h, tail, rest = stirred(h, tail & ALL_32), tail >> WORD_BITS, rest - 4
-    return h, tail, rest
-
-
-@inlined_strictly
 def hash_name(h, tail, rest, name, words, starts, sizes):
     """Return the hash after the bytes of a name: h, the bytes that are no whole word yet, and their number."""
-    for k in range((sizes[name] + 3) // 4):
-        h, tail, rest = hash_bytes(h, tail, rest, words[starts[name] + k], min(sizes[name] - 4 * k, 4))
-    return h, tail, rest
+    start = np.uint64(starts[name])
+    return hash_text(h, tail, rest, words, start, start + np.uint64(sizes[name]))
 
 
 @inlined_strictly
@@ -145,7 +145,7 @@ def mask_of(modulus):
 def hash_names_and_stars(words, starts, sizes, whole, hashes, tails, rests):
     """Write murmur3 of every name, and what a name and a star behind it leave of a hash that goes on.
 
-    The bytes of name i are sizes[i] of words[starts[i]:], four in each, the last filled up by zeros.
+    The bytes of name i are sizes[i], from the place starts[i] of `words` on.
     """
     for i in range(starts.shape[0]):
         h, tail, rest = hash_name(NO_BITS, NO_BITS, 0, i, words, starts, sizes)
@@ -185,8 +185,8 @@ def gather_last_factors(places, count, codes, data, words, starts, sizes, last):
         most = max(most, last_sizes[j])
     for k in range((most + 3) // 4 + 1):
         for j in range(count):
-            there = last_sizes[j] > 4 * k
-            last_words[k, j] = words[starts[codes[places[j]]] + k] if there else NO_BITS
+            size = min(last_sizes[j] - 4 * k, 4)
+            last_words[k, j] = words[starts[codes[places[j]]] + 4 * k] & FIRST_BYTES[size] if size > 0 else NO_BITS
     return most
 
 

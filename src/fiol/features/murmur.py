@@ -1,4 +1,7 @@
-"""Compiled loops of the 32-bit murmur3 hash."""
+"""Compiled loops of the 32-bit murmur3 hash.
+
+`words[p]` are the 8 bytes from place p on as one integer, the first byte the lowest (`fiol.features.byte_words`).
+"""
 
 import numpy as np
 
@@ -9,6 +12,9 @@ ALL_32, MURMUR_1, MURMUR_2, MURMUR_3, MURMUR_4, MURMUR_5 = (
 )
 #: An odd number without a pattern in its bits, which other hashes are multiplied with.
 MIXER = np.uint64(0x9E3779B97F4A7C15)
+ZERO, FOUR, BYTE_BITS, WORD_BITS = (np.uint64(n) for n in (0, 4, 8, 32))
+#: The first k of 8 bytes.
+FIRST_BYTES = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
 BY_5, BY_13, BY_15, BY_16, BY_17, BY_19 = (np.uint64(n) for n in (5, 13, 15, 16, 17, 19))
 
 
@@ -43,22 +49,37 @@ def finished(h, k, size):
 
 
 @inlined_strictly
-def murmur3_of(data, start, end):
-    """Return the 32-bit murmur3 hash of data[start:end] with seed 0."""
-    h, k, p = np.uint64(0), np.uint64(0), start
-    while p + 4 <= end:
-        for j in range(4):
-            k = (k >> np.uint64(8)) | np.uint64(data[p + j]) << np.uint64(24)
-        h = stirred(h, k)
-        p += 4
-    k = np.uint64(0)
-    for j in range(end - p):
-        k |= np.uint64(data[p + j]) << np.uint64(8 * j)
-    return finished(h, k, np.uint64(end - start))
+def hash_bytes(h, tail, rest, word, count):
+    """Return the hash after up to 4 more bytes, a word: h, the bytes that are no whole word yet, and their number."""
+    tail = tail | (word << (BYTE_BITS * np.uint64(rest)))
+    rest += count
+    if rest >= 4:
+        h, tail, rest = stirred(h, tail & ALL_32), tail >> WORD_BITS, rest - 4
+    return h, tail, rest
+
+
+@inlined_strictly
+def hash_text(h, tail, rest, words, start, stop):
+    """Return the hash after the bytes from start to stop, as `hash_bytes` does.
+
+    words[p] are the 8 bytes from place p on; places are unsigned.
+    """
+    p = start
+    while p + FOUR <= stop:
+        h, tail, rest = hash_bytes(h, tail, rest, words[p] & ALL_32, 4)
+        p += FOUR
+    return hash_bytes(h, tail, rest, words[p] & FIRST_BYTES[stop - p], np.int64(stop - p))
+
+
+@inlined_strictly
+def murmur3_of(words, start, stop):
+    """Return the 32-bit murmur3 hash, with seed 0, of the bytes from start to stop."""
+    h, tail, _ = hash_text(ZERO, ZERO, 0, words, start, stop)
+    return finished(h, tail, stop - start)
 
 
 @jit
-def hash_names(text, ends, modulus, numbers):
-    """Set numbers[i] to the murmur3 hash of text[ends[i]:ends[i + 1]], modulo `modulus`."""
+def hash_names(words, ends, modulus, numbers):
+    """Set numbers[i] to the murmur3 hash of the bytes from ends[i] to ends[i + 1], modulo `modulus`."""
     for i in range(numbers.shape[0]):
-        numbers[i] = murmur3_of(text, ends[i], ends[i + 1]) % np.uint64(modulus)
+        numbers[i] = murmur3_of(words, np.uint64(ends[i]), np.uint64(ends[i + 1])) % np.uint64(modulus)

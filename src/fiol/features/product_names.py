@@ -11,6 +11,8 @@ from typing import Any, overload
 
 import numpy as np
 
+from fiol.features.byte_words import joined_words
+
 #: Joins the names of features that are multiplied.
 TIMES = "*"
 #: The most factors of a product, and the bits for each in a key; 0 stands for a factor that is not there.
@@ -79,11 +81,10 @@ class FactorHashes:
 
     def __init__(self, names: Sequence[str]) -> None:
         encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-        sizes = np.array([len(name) for name in encoded], np.int64)
-        counts = -(-sizes // 4)
-        whole = b"".join(name.ljust(4 * count, b"\0") for name, count in zip(encoded, counts.tolist(), strict=True))
-        #: The bytes of all names in words of four, where those of each start, and their number.
-        self.words = np.frombuffer(whole, "<u4").astype(np.uint64), np.cumsum(counts) - counts, sizes
+        words, ends = joined_words(encoded)
+        sizes = np.diff(ends)
+        #: The bytes of all names as words, where those of each start, and their number.
+        self.words = words, ends[:-1], sizes
         #: Of every name its hash, and what the name and a star leave of a hash that goes on.
         self.hashes = (*(np.empty(len(sizes), np.uint64) for _ in range(3)), np.empty(len(sizes), np.int64))
         with np.errstate(over="ignore"):

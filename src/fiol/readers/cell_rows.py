@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fiol.features.byte_words import SPARE, joined_words
 from fiol.features.chunk import LARGEST, SMALLEST, Chunk
 from fiol.features.column_kinds import PART_VALUES, PARTS, part_features
 from fiol.features.date_formats import format_pieces
@@ -21,10 +22,10 @@ from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.columns import NON_FEATURE_COLUMNS, coding_of
-from fiol.readers.line_blocks import bytes_and_words, wrapping
+from fiol.readers.line_blocks import wrapping
 from fiol.readers.loops import codes
 from fiol.readers.name_table import NameTable
-from fiol.readers.sources import BLOCK_SIZE, SPARE
+from fiol.readers.sources import BLOCK_SIZE
 
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
@@ -77,8 +78,8 @@ class CellRows:
     def __init__(self, columns: list[CellColumn], coding: TableEncoding) -> None:
         self.columns, self.pairs, self.size = columns, coding.pairs, -1
         fixed = [name.encode() for c in columns for name in c.fixed]
-        self.fixed = joined_names_of(fixed)
-        self.prefixes = joined_names_of([c.prefix.encode() for c in columns])
+        self.fixed = joined_words(fixed)
+        self.prefixes = joined_words([c.prefix.encode() for c in columns])
         self.bases = np.cumsum([0, *(len(c.fixed) for c in columns)])[:-1].astype(np.int64)
         self.known = np.zeros(max(len(fixed), 1), np.int64)
         self.kinds = np.array([c.kind for c in columns], np.int64)
@@ -232,9 +233,3 @@ def format_codes(columns: Sequence[Column]) -> Any:
     for row, pieces in zip(rows, found, strict=True):
         row[: len(pieces)] = pieces
     return rows
-
-
-def joined_names_of(names: list[bytes]) -> tuple[Any, Any]:
-    """Names one behind the other, as words, and where each starts; the last number is where all end."""
-    ends = np.cumsum([0, *map(len, names)]).astype(np.int64)
-    return bytes_and_words(bytearray(b"".join(names)) + bytearray(SPARE))[1], ends

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from fiol.features.byte_words import SPARE, bytes_and_words
 from fiol.features.column_values import NUMERIC_TEXT, columns_of
 from fiol.features.frames import as_frame
 from fiol.features.table_encoding import TableEncoding
@@ -36,9 +37,9 @@ from fiol.readers.columns import (
 )
 from fiol.readers.csv_types import CsvTypes
 from fiol.readers.formats import Format, is_true_or_false
-from fiol.readers.line_blocks import bytes_and_words, is_utf8, wrapping
+from fiol.readers.line_blocks import is_utf8, wrapping
 from fiol.readers.loops import codes
-from fiol.readers.sources import SPARE, START_SIZE, Block, Sources
+from fiol.readers.sources import START_SIZE, Block, Sources
 
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
@@ -240,7 +241,7 @@ class CsvRecords:
 class CsvText(NamedTuple):
     """Some whole records of a file: `data[start:size]`, and what is to be known about them."""
 
-    data: bytearray  #: with `sources.SPARE` zeros behind the text
+    data: bytearray  #: with `byte_words.SPARE` zeros behind the text
     start: int
     size: int
     line: int  #: that it starts on

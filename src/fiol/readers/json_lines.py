@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from fiol.features.byte_words import bytes_and_words, joined_words
 from fiol.features.column_values import ListedValues
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import TableEncoding
 from fiol.features.table_rows import DEEPEST, UnknownKeys, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import COMPILED_MIN_BYTES, MAX_FALLBACKS, CellRows, joined_names_of
+from fiol.readers.cell_rows import COMPILED_MIN_BYTES, MAX_FALLBACKS, CellRows
 from fiol.readers.columns import NON_FEATURE_COLUMNS, Rows, aside_columns, batch_of, coding_of, inferred_fields
 from fiol.readers.formats import Format
-from fiol.readers.line_blocks import bytes_and_words, is_utf8
+from fiol.readers.line_blocks import is_utf8
 from fiol.readers.loops import codes
 from fiol.readers.sources import Block, Sources
 
@@ -171,7 +172,7 @@ class JsonLoop:
 
     def cells(self, rows: CellRows) -> tuple[Any, ...]:
         """The patterns, and room for the cells of a row, as the loop takes them."""
-        literals, ends = joined_names_of([literal for pattern in self.patterns for literal in pattern])
+        literals, ends = joined_words([literal for pattern in self.patterns for literal in pattern])
         firsts = np.cumsum([0, *map(len, self.patterns)]).astype(np.int64)
         width = max([1, *map(len, self.patterns)])
         cells_of = np.array([*self.patterns.values()], np.int64).reshape(len(self.patterns), len(rows.columns))

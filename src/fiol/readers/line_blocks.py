@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from fiol.features.byte_words import SPARE
 from fiol.features.chunk import LARGEST, SMALLEST
 from fiol.readers.batch import BadLineError, Place
-from fiol.readers.sources import SPARE, START_SIZE, Block
+from fiol.readers.sources import START_SIZE, Block
 
 #: How many lines decide whether a file may be of a format.
 LINES_LOOKED_AT = 20
@@ -21,12 +22,6 @@ VALUES = f"must be 0 or between {SMALLEST:g} and {LARGEST:g} in size"
 def wrapping() -> Any:
     """`with wrapping():` integers may wrap around, of which the interpreter, unlike compiled code, would warn."""
     return np.errstate(over="ignore")
-
-
-def bytes_and_words(data: bytearray) -> tuple[Any, Any]:
-    """The bytes of a block, and for every place the 8 bytes from it on as one integer: see `loops/words.py`."""
-    words = np.ndarray((len(data) - 7,), "<u8", data, 0, (1,))
-    return np.frombuffer(data, np.uint8), words
 
 
 def is_utf8(data: bytearray, start: int, end: int) -> bool:

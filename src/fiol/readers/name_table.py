@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.readers.line_blocks import bytes_and_words
-from fiol.readers.sources import SPARE
+from fiol.features.byte_words import SPARE, bytes_and_words
 
 #: As few slots as there are to begin with.
 FEW_SLOTS = 2**12

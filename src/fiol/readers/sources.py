@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fiol.features.byte_words import SPARE
 from fiol.readers.batch import BadLineError, Place, SourceError
 from fiol.readers.digests import FileDigest
 from fiol.readers.live import LIVE_SECONDS, LiveFile, is_pipe
@@ -38,8 +39,6 @@ BLOCK_SIZE = 2**20
 START_SIZE = 2**20
 #: Lines of more bytes are refused: whatever has no line ends is not read into memory.
 LONGEST_LINE = 2**28
-#: Bytes behind a block that may be read, and are 0.
-SPARE = 16
 #: What UTF-8 text may begin with, and what begins text that is no UTF-8.
 UTF8_MARK, UTF16_MARKS = b"\xef\xbb\xbf", (b"\xff\xfe", b"\xfe\xff")
 

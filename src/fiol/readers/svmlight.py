@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.features.byte_words import bytes_and_words
 from fiol.features.chunk import LARGEST, MOST_FEATURES, SMALLEST, Chunk
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
@@ -17,7 +18,6 @@ from fiol.readers.line_blocks import (
     VALUES,
     HardNumbers,
     LineCount,
-    bytes_and_words,
     first_lines,
     next_line,
     shown_at,

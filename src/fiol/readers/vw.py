@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fiol.features.byte_words import bytes_and_words
 from fiol.features.chunk import HEAVIEST, LARGEST, SMALLEST, Chunk, canonical, spot
 from fiol.features.column_values import BadValueError
 from fiol.features.hashing import Hashing
@@ -21,7 +22,6 @@ from fiol.readers.line_blocks import (
     VALUES,
     HardNumbers,
     LineCount,
-    bytes_and_words,
     first_lines,
     next_line,
     shown_at,

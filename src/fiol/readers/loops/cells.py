@@ -4,7 +4,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
 from fiol.features.cell_rules import MISSING_MARKERS
-from fiol.features.murmur import MIXER
+from fiol.features.murmur import FIRST_BYTES, MIXER
 from fiol.readers.loops.codes import (
     BARE,
     DATE_CELL,
@@ -35,7 +35,6 @@ from fiol.readers.loops.names import add_name, find_name, has_room
 from fiol.readers.loops.words import (
     DIGIT_0,
     DIGIT_9,
-    FIRST_BYTES,
     HALF,
     HIGH,
     LOW_7,

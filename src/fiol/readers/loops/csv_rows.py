@@ -130,7 +130,7 @@ def csv_rows(
 ):  # fmt: skip
     """Records of CSV from p to the end, all of which have one there, as rows of features.
 
-    What is behind the `sources.SPARE` zeros after the end of `data` is used for texts that are written otherwise there.
+    Behind the `byte_words.SPARE` zeros after the end of `data` is room for text that is written in another form.
     Fields are as `csv_records.find_records` has them. For names see `names.py`: about[i, 4] is 2 f for the name that
     `fixed_words` have at place f, 2 j + 1 for a text of column j behind its prefix.
 

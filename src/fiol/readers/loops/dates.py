@@ -4,6 +4,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
 from fiol.features.date_formats import MONTH_WORDS
+from fiol.features.murmur import FIRST_BYTES
 from fiol.readers.loops.codes import (
     BLANK_OR_T,
     DAY,
@@ -21,7 +22,7 @@ from fiol.readers.loops.codes import (
     SHORT_YEAR,
     YEAR,
 )
-from fiol.readers.loops.words import DIGIT_0, FIRST_BYTES, LETTER_T, SPACE, U1, U2, U3
+from fiol.readers.loops.words import DIGIT_0, LETTER_T, SPACE, U1, U2, U3
 
 #: Names of months as the lowest bytes of words, in lower case.
 MONTH_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MONTH_WORDS], np.uint64)

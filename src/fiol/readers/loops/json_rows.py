@@ -4,13 +4,13 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit_beside
 from fiol.components.component import borrowed
+from fiol.features.murmur import FIRST_BYTES
 from fiol.readers.loops.cells import add_cells
 from fiol.readers.loops.codes import BARE, DONE, FULL, NO, NULL, OTHER_KEYS, STRANGE, TEXT, YES
 from fiol.readers.loops.numbers import number_at
 from fiol.readers.loops.words import (
     DIGIT_0,
     DIGIT_9,
-    FIRST_BYTES,
     HIGH,
     MINUS,
     NEWLINE,

@@ -4,7 +4,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly, jit_beside
 from fiol.components.component import borrowed
-from fiol.features.murmur import finished, stirred
+from fiol.features.murmur import murmur3_of
 from fiol.readers.loops.codes import (
     AFTER_TAG,
     DONE,
@@ -26,7 +26,6 @@ from fiol.readers.loops.words import (
     COLON,
     DIGIT_0,
     DIGIT_9,
-    FIRST_BYTES,
     HALF,
     MINUS,
     NEWLINE,
@@ -116,16 +115,6 @@ def write_front(words, space, space_end, barred, text, text_words, o):
     o = appended(words, space, space_end, text_words, o)
     text[o] = SPACE if barred else CARET
     return o + U1
-
-
-@inlined_strictly
-def murmur3_of_words(words, p, end):
-    """Murmur3 of the bytes from p to the end."""
-    h, size = U0, end - p
-    while p + U4 <= end:
-        h = stirred(h, words[p] & HALF)
-        p += U4
-    return finished(h, words[p] & FIRST_BYTES[end - p], size)
 
 
 @inlined_strictly
@@ -229,7 +218,7 @@ def hashed_feature(words, namespace, source_words, start, stop, table, modulus):
             write_front(words, space, space_end, barred, text, text_words, U0)
         stop = appended(source_words, start, stop, text_words, prefix)
         source_words, start = text_words, U0
-    return murmur3_of_words(source_words, start, stop) % modulus + U1
+    return murmur3_of(source_words, start, stop) % modulus + U1
 
 
 @inlined_strictly

@@ -1,13 +1,13 @@
 """Bytes eight at a time: `words[p]` are those from p on as one integer, the first byte the lowest.
 
-`data` are the bytes of a block, which ends with a line's end and has `sources.SPARE` zeros behind it. Places are
+`data` are the bytes of a block, which ends with a line's end and has `byte_words.SPARE` zeros behind it. Places are
 unsigned, as all indices of arrays in these loops: a sign would be looked at for every byte.
 """
 
 import numpy as np
 
 from fiol.compiler.compiled import inlined_strictly
-from fiol.features.murmur import MIXER
+from fiol.features.murmur import FIRST_BYTES, MIXER
 
 LOW_7, HIGH = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(0x8080808080808080)
 ONES = np.uint64(0x0101010101010101)
@@ -16,8 +16,6 @@ U10, U14, U16, U18, U24, U32, U40, U56, U63 = (np.uint64(n) for n in (10, 14, 16
 HALF = np.uint64(0xFFFFFFFF)
 SPACE, TAB, NEWLINE, RETURN, SHARP, COLON, BAR, QUOTE, CARET = (ord(c) for c in " \t\n\r#:|'^")
 POINT, MINUS, PLUS, DIGIT_0, DIGIT_9, LETTER_E, LETTER_T = (ord(c) for c in ".-+09eT")
-#: The first k of 8 bytes.
-FIRST_BYTES = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
 #: Ends of lines, eight times.
 NEWLINES, RETURNS = np.uint64(NEWLINE) * ONES, np.uint64(RETURN) * ONES
 
