@@ -40,8 +40,7 @@ from tests.campaigns.made_up_tables import (
 )
 
 import fiol
-from fiol.readers import csv as csv_reader
-from fiol.readers import json_lines
+from fiol.readers import cell_rows
 from fiol.training import run as training_run
 from fiol.workflow.job import TrainingJob
 from fiol.workflow.options import TrainOptions
@@ -57,11 +56,10 @@ class Looped:
         self.size = size
 
     def __enter__(self):
-        self.before = csv_reader.COMPILED_MIN_BYTES
-        csv_reader.COMPILED_MIN_BYTES = json_lines.COMPILED_MIN_BYTES = self.size
+        self.before, cell_rows.COMPILED_MIN_BYTES = cell_rows.COMPILED_MIN_BYTES, self.size
 
     def __exit__(self, *_):
-        csv_reader.COMPILED_MIN_BYTES = json_lines.COMPILED_MIN_BYTES = self.before
+        cell_rows.COMPILED_MIN_BYTES = self.before
 
 
 # --- ways in ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from fiol.exports.row_features import features_of_columns
 from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.features.column_values import BadValueError
 from fiol.features.table_encoding import Column, TableEncoding
-from fiol.readers import csv as csv_reader
+from fiol.readers import cell_rows
 from fiol.readers.batch import BadLineError
 from fiol.readers.reader_config import ReaderConfig, infer_config
 
@@ -38,7 +38,7 @@ def rows_of(reading, data, on_error="stop"):
 @pytest.mark.parametrize("looped", [True, False])
 @pytest.mark.parametrize("marker", [*MISSING_MARKERS, "N/A", "Inf", " ? ", "Unknown"])
 def test_marker_among_numbers_is_missing(marker, looped, monkeypatch):
-    monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+    monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     data = csv_of([1.5, marker, *range(1, 40)])
     reading = infer_config(io.BytesIO(data), format="csv", target="y")
     assert reading.coding.columns[0].kind == "number"
@@ -56,7 +56,7 @@ def test_marker_among_numbers_is_missing(marker, looped, monkeypatch):
 
 @pytest.mark.parametrize("looped", [True, False])
 def test_text_among_numbers_is_missing_and_counted(looped, monkeypatch):
-    monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+    monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     data = csv_of([*range(1, 20), "oh", "1,5".join('""'), 7])
     reading = infer_config(io.BytesIO(data), format="csv", target="y")
     assert reading.coding.columns[0].kind == "number"
@@ -146,7 +146,7 @@ def test_column_of_numbers_with_commas_gives_a_hint(tmp_path):
 
 @pytest.mark.parametrize("looped", [True, False])
 def test_column_without_values_in_the_first_rows_does_not_become_categories(looped, monkeypatch):
-    monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+    monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     first = b"x,z,y\n" + b"1,,0\n2,,1\n" * 5
     reading = infer_config(io.BytesIO(first), format="csv", target="y")
     assert reading.coding.columns[1].kind == "undecided"

@@ -16,8 +16,8 @@ from fiol.compiler.compiled import interpreted
 from fiol.features.byte_words import bytes_and_words
 from fiol.features.cell_rules import moment_of_value, time_of_value
 from fiol.features.table_encoding import Column
+from fiol.readers import cell_rows, json_lines
 from fiol.readers import csv as csv_reader
-from fiol.readers import json_lines
 from fiol.readers.cell_rows import format_codes
 from fiol.readers.line_blocks import wrapping
 from fiol.readers.loops import cells
@@ -82,11 +82,10 @@ def table_of(draw, rows, odd=0.0):
 
 def batches_of(reading, data, monkeypatch, looped, on_error="stop"):
     """What a reader makes of some text by the loop, or without it; and how many texts the loop took."""
-    module = csv_reader if reading.format == "csv" else json_lines
-    loop = csv_reader.CsvLoop if reading.format == "csv" else json_lines.JsonLoop
+    loop = csv_reader.CompiledCsv if reading.format == "csv" else json_lines.CompiledJson
     took, call = [], loop.batch
     with monkeypatch.context() as patch:
-        patch.setattr(module, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+        patch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
         patch.setattr(loop, "batch", lambda self, *a: took.append(call(self, *a)) or took[-1])
         reader = reading.batches(io.BytesIO(data), on_error, prefetch=False)
         found = list(reader)
@@ -160,7 +159,7 @@ def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tm
     reading = infer_config(tmp_path / "1.csv", target="y")
     found = []
     for start in (0, float("inf")):
-        monkeypatch.setattr(csv_reader, "COMPILED_MIN_BYTES", start)
+        monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", start)
         found.append([plain(batch) for batch in reading.batches(tmp_path, prefetch=False)])
     assert found[0] == found[1]
     assert len(found[0]) == 3

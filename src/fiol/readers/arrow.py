@@ -11,18 +11,11 @@ from typing import TYPE_CHECKING, Any
 from fiol.features.column_values import columns_of
 from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import Batch, SourceError
-from fiol.readers.columns import (
-    NON_FEATURE_COLUMNS,
-    arrow_module,
-    batches_of_tables,
-    check_columns,
-    flat_table,
-    inferred_fields,
-)
-from fiol.readers.formats import Format
+from fiol.readers.batch import SourceError
+from fiol.readers.columns import arrow_module, check_columns, flat_table, inferred_fields
 from fiol.readers.parquet import ROWS_AT_ONCE
 from fiol.readers.sources import Sources, Stream
+from fiol.readers.table_format import ArrowTableFormat, TablePart
 
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
@@ -31,11 +24,10 @@ if TYPE_CHECKING:
 FILE_MAGIC, STREAM_MAGIC = b"ARROW1", b"\xff\xff\xff\xff"
 
 
-class ArrowFile(Format):
+class ArrowFile(ArrowTableFormat):
     """Record batches of columns with types, one after the other."""
 
     extensions = (".arrow", ".feather", ".ipc", ".arrows")
-    has_columns = True
 
     def recognises(self, start: bytes) -> bool:
         """Whether the bytes begin as a file, or a stream, of record batches does."""
@@ -59,23 +51,15 @@ class ArrowFile(Format):
             return fields_by_types(flat_table(reader.schema.empty_table()), given)
         return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """Yield a batch per record batch, or per `ROWS_AT_ONCE` rows of a long one."""
-        if reading.coding is None or not reading.coding.complete:
-            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
-            made = self.infer(*sources.start(), given)
-            reading = type(reading)(**{**given, **made, "format": reading.format})
-        yield from batches_of_tables(reading, self.tables(reading, sources), bad)
-
-    def tables(self, reading: ReaderConfig, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
-        """The rows of all files, with the row each table starts at, its file, and the bytes read."""
+    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[TablePart]:
+        """Yield the record batches of all files, long ones in parts of `ROWS_AT_ONCE` rows."""
         before = 0
         for stream in sources.streams():
             first = 1
             for table in tables_in(stream):
                 if first == 1:
                     check_columns(reading, flat_table(table).column_names, stream.name)
-                yield table, first, stream.name, before + stream.taken
+                yield TablePart(table, first, stream.name, before + stream.taken)
                 first += table.num_rows
             before += stream.taken
 

@@ -8,6 +8,7 @@ both make the same rows, to the bit.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from fiol.features.date_formats import format_pieces
 from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
+from fiol.readers.batch import Batch, Place
 from fiol.readers.columns import NON_FEATURE_COLUMNS, coding_of
 from fiol.readers.line_blocks import wrapping
 from fiol.readers.loops import codes
@@ -193,6 +195,51 @@ class CellRows:
         """The text of a target."""
         start, end = map(int, self.table.about[name : name + 2, 0])
         return self.table.text[start : end - 1].decode()
+
+
+class CompiledParser(ABC):
+    """From a part of a file to a batch by a compiled loop: `parser(part)`, None for parts that `batch_of` is for.
+
+    These are the first `COMPILED_MIN_BYTES` bytes, unless the files have more, and parts with a line that is wrong or
+    unusual. After `MAX_FALLBACKS` such parts in a row the loop is not tried again.
+    """
+
+    def __init__(self, reading: ReaderConfig, size: int) -> None:
+        self.reading, self.seen, self.fallbacks = reading, size, 0
+        self.rows: CellRows | None = None
+
+    def __call__(self, part: Any) -> Batch | None:
+        """Return the rows of a part, which has a `size`; None if one of them is not for the loop."""
+        self.seen += part.size
+        if self.seen <= COMPILED_MIN_BYTES or self.fallbacks > MAX_FALLBACKS:
+            return None
+        batch = self.batch(part)
+        self.fallbacks = self.fallbacks + 1 if batch is None else 0
+        return batch
+
+    @abstractmethod
+    def batch(self, part: Any) -> Batch | None:
+        """Return the rows of a part; None if one of them is not for the loop."""
+
+    @abstractmethod
+    def targets(self, rows: CellRows, count: int) -> Any:
+        """Return the targets of the first rows."""
+
+    def found_batch(self, data: bytearray, count: int, cells: Sequence[int], place: Place, read: int) -> Batch:
+        """Return the batch of what the loop has found in `data`; `cells` are the places of columns, -1 for none."""
+        rows = self.rows
+        assert rows is not None
+        there = {column.name for column, cell in zip(rows.columns, cells, strict=True) if cell >= 0}
+        target, weight, tag = (getattr(self.reading, role) in there for role in NON_FEATURE_COLUMNS)
+        return Batch(
+            rows.features(count),
+            self.targets(rows, count) if target else None,
+            rows.weights[:count].copy() if weight else None,
+            [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if tag else None,
+            place,
+            count,
+            read,
+        )
 
 
 def is_encodable(name: str) -> bool:

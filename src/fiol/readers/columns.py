@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -273,14 +273,3 @@ def flat_table(table: Any) -> Any:
     while any(is_struct(field.type) for field in table.schema):
         table = table.flatten()
     return table
-
-
-def batches_of_tables(
-    reading: ReaderConfig, tables: Iterator[tuple[Any, int, str, int]], bad: BadLines
-) -> Iterator[Batch]:
-    """Batches of tables that come with the row each starts at, from 1, their file, and the bytes read."""
-    for table, first, file, read in tables:
-        rows = table_rows(reading, flat_table(table), lambda row, first=first: first + row, file, read)  # type: ignore[misc]
-        batch = batch_of(reading, rows, bad)
-        if batch is not None:
-            yield batch

@@ -24,22 +24,23 @@ from fiol.features.frames import as_frame
 from fiol.features.table_encoding import TableEncoding
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import COMPILED_MIN_BYTES, MAX_FALLBACKS, CellRows
+from fiol.readers.cell_rows import CellRows, CompiledParser
 from fiol.readers.columns import (
     NON_FEATURE_COLUMNS,
+    Rows,
     arrow_module,
     aside_columns,
-    batch_of,
     check_columns,
     coding_of,
     inferred_fields,
     table_rows,
 )
 from fiol.readers.csv_types import CsvTypes
-from fiol.readers.formats import Format, is_true_or_false
+from fiol.readers.formats import is_true_or_false
 from fiol.readers.line_blocks import is_utf8, wrapping
 from fiol.readers.loops import codes
 from fiol.readers.sources import START_SIZE, Block, Sources
+from fiol.readers.table_format import TableFormat
 
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
@@ -56,7 +57,7 @@ LONGEST_RECORD = 2**26
 LOOKED_AT = 100
 
 
-class Csv(Format):
+class Csv(TableFormat):
     """Fields with a delimiter, and a line of names at the top, or none."""
 
     extensions = (".csv", ".tsv", ".txt", ".tab")
@@ -75,7 +76,6 @@ class Csv(Format):
         ),
     }
     may_be_none = ("quote",)
-    has_columns = True
 
     def recognises(self, start: bytes) -> bool:
         """Whether lines have one delimiter, as often in each."""
@@ -106,39 +106,27 @@ class Csv(Format):
         kept = {name: value for name, value in options.items() if (name, value) not in OPTION_DEFAULTS}
         return {**made, "options": {**kept, "types": types}}
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """A batch per block of about a megabyte."""
-        reading = self.completed(reading, sources)
-        options, before = {**self.options, **reading.options}, sources.size or 0
-        loop = CsvLoop(reading, options)
-        for text, names in self.texts(reading, sources, bad):
-            before += text.size
-            batch = loop(text, names) if before > COMPILED_MIN_BYTES else None
-            if batch is None:
-                table, lines = self.table(reading, options, text, names, bad)
-                where = functools.partial(lines.place_of_field, names, options)
-                rows = table_rows(reading, table, lines.line, lines.file, lines.read, where)
-                batch = batch_of(reading, rows, bad)
-            if batch is not None:
-                yield batch
+    def is_complete(self, reading: ReaderConfig) -> bool:
+        """Return whether a reading has an encoding, and says what columns hold."""
+        return super().is_complete(reading) and reading.option("types") is not None
 
-    def completed(self, reading: ReaderConfig, sources: Sources) -> ReaderConfig:
-        """The reading with what is not options, of how the first file begins."""
-        if reading.coding is None or not reading.coding.complete or reading.option("types") is None:
-            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
-            start, name = sources.start()
-            made = self.infer(start, name, {**given, "options": reading.options})
-            reading = type(reading)(**{**given, **made, "format": reading.format})
-        return reading
+    def compiled_parser(self, reading: ReaderConfig, sources: Sources) -> CompiledCsv:
+        """Return the compiled parser of blocks."""
+        return CompiledCsv(reading, sources.size or 0, {**self.options, **reading.options})
 
-    def tables(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[tuple[Any, CsvRecords]]:
-        """The columns of every block, without those that are skipped, and its records; of a complete reading."""
+    def row_maker(self, reading: ReaderConfig, bad: BadLines) -> Callable[[CsvText], Rows]:
+        """Return the function that makes the rows of a block."""
         options = {**self.options, **reading.options}
-        for text, names in self.texts(reading, sources, bad):
-            yield self.table(reading, options, text, names, bad)
 
-    def texts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[tuple[CsvText, list[str]]]:
-        """The text of every block, without the names of columns, and these; of a complete reading."""
+        def rows_of(text: CsvText) -> Rows:
+            table, lines = self.table(reading, options, text, bad)
+            where = functools.partial(lines.place_of_field, text.names, options)
+            return table_rows(reading, table, lines.line, lines.file, lines.read, where)
+
+        return rows_of
+
+    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[CsvText]:
+        """Yield the text of every block of about a megabyte, without the line of names."""
         options = {**self.options, **reading.options}
         names: list[str] = []
         for text in text_blocks(sources, options, bad):
@@ -148,14 +136,15 @@ class Csv(Format):
                 check_columns(reading, names, text.file)
                 if options["header"]:
                     text = text.without_first(lines)
-            yield text, names
+            yield text._replace(names=names)
 
     def table(
-        self, reading: ReaderConfig, options: Mapping[str, Any], text: CsvText, names: list[str], bad: BadLines
+        self, reading: ReaderConfig, options: Mapping[str, Any], text: CsvText, bad: BadLines
     ) -> tuple[Any, CsvRecords]:
         """The columns of a block, without those that are skipped, and its records."""
         skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
         skipped -= {getattr(reading, field) for field in NON_FEATURE_COLUMNS}
+        names = text.names
         lines = text.records(options).of_width(len(names), bad)
         types = CsvTypes(options["types"] or {}, options, coding_of(reading), aside_columns(reading))
         wanted = [name for name in names if name not in skipped] or names[:1]  # for the number of rows
@@ -248,6 +237,7 @@ class CsvText(NamedTuple):
     file: str
     read: int
     first: bool  #: whether they are the first of their file
+    names: list[str]  #: of the columns
 
     def records(self, options: Mapping[str, Any]) -> CsvRecords:
         """The records, without empty lines."""
@@ -278,7 +268,7 @@ def text_blocks(sources: Sources, options: Mapping[str, Any], bad: BadLines) -> 
             end = records_of(bytes(data), options)[3][0]
             rest = bytes(data[end:])
             if NOT_EMPTY.search(data, 0, end):
-                yield CsvText(data[:end] + bytes(SPARE), 0, end, line, file, read, first)
+                yield CsvText(data[:end] + bytes(SPARE), 0, end, line, file, read, first, [])
                 first = False
             line += count_lines(data, 0, end)
         if block is None:
@@ -292,7 +282,7 @@ def text_blocks(sources: Sources, options: Mapping[str, Any], bad: BadLines) -> 
         rest = bytes(data[end:size])
         if NOT_EMPTY.search(data, 0, end):
             data = data if end == size else data[:end] + bytes(SPARE)  # the block is its owner's
-            yield CsvText(data, 0, end, line, file, block.read, first)
+            yield CsvText(data, 0, end, line, file, block.read, first, [])
             first = False
         line += count_lines(data, 0, end)
 
@@ -427,36 +417,23 @@ def names_of_file(record: bytes, options: Mapping[str, Any]) -> list[str]:
 # --- the compiled way -------------------------------------------------------------------------
 
 
-class CsvLoop:
-    """From text to a batch by the compiled loop: `loop(text, names)`, None where it has to be done the other way.
+class CompiledCsv(CompiledParser):
+    """The compiled parser of CSV: it takes no text with a line that is wrong."""
 
-    It takes no text with a line that is wrong. After `MAX_FALLBACKS` texts in a row that are not for it, it tries no
-    more.
-    """
-
-    def __init__(self, reading: ReaderConfig, options: Mapping[str, Any]) -> None:
-        self.reading, self.options, self.strange, self.names = reading, options, 0, list[str]()
-        self.rows: CellRows | None = None
+    def __init__(self, reading: ReaderConfig, size: int, options: Mapping[str, Any]) -> None:
+        super().__init__(reading, size)
+        self.options, self.names = options, list[str]()
         self.known = ord(options["delimiter"]) in map(ord, DELIMITERS) and len(options["quote"] or " ") == 1
         self.known &= options["decimal"] == "."
         self.cell_of, self.is_number = np.empty(0, np.int64), np.empty(0, bool)
-
-    def __call__(self, text: CsvText, names: list[str]) -> Batch | None:
-        """The rows of a text whose fields have these names."""
-        if not self.known or self.strange > MAX_FALLBACKS:
-            return None
-        if self.rows is None or names != self.names:
-            self.begin(names)
-        batch = None if self.rows is None else self.batch(self.rows, text)
-        self.strange = self.strange + 1 if batch is None else 0
-        return batch
 
     def begin(self, names: list[str]) -> None:
         """Be ready for a file with these columns."""
         types = dict(self.options["types"] or {})
         for column in coding_of(self.reading).columns:
             if column.kind == "numeric_text" and types.get(column.name, "text") == "text":
-                return  # texts that are numbers have rules of their own
+                self.known = False
+                return  # text that is a number has rules of its own
         targets = {
             "number": codes.TARGET_NUMBER, "whole": codes.TARGET_WHOLE, "truth": codes.TARGET_TRUTH,
             "text": codes.TARGET_TEXT,
@@ -470,33 +447,26 @@ class CsvLoop:
             self.is_number = np.zeros(len(names), bool)
             self.is_number[self.cell_of[np.isin(self.rows.kinds, numeric) & (self.cell_of >= 0)]] = True
 
-    def batch(self, rows: CellRows, text: CsvText) -> Batch | None:
-        """The rows of a text; None if one of them is not for the loop."""
+    def batch(self, part: CsvText) -> Batch | None:
+        """Return the rows of a text; None if one of them is not for the loop."""
         from fiol.readers.loops.csv_rows import csv_rows  # here: what only looks at files loads no compiler
 
-        size = text.size - text.start
-        data = rows.working_copy(text.data, text.start, text.size)
-        if not is_utf8(text.data, text.start, text.size):
+        if self.known and (self.rows is None or part.names != self.names):
+            self.begin(part.names)
+        if not self.known or self.rows is None or not is_utf8(part.data, part.start, part.size):
             return None
+        size = part.size - part.start
+        data = self.rows.working_copy(part.data, part.start, part.size)
         fields = np.empty((2, len(self.names)), np.uint64)
         forms, numbers = np.empty(len(self.names), np.int64), np.empty(len(self.names))
         quote = ord(self.options["quote"]) if self.options["quote"] else 256
-        text_of_block = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.options["delimiter"]), quote)
+        text = (*bytes_and_words(data), np.uint64(0), np.uint64(size), ord(self.options["delimiter"]), quote)
         cells = (self.is_number, *fields, forms, numbers, self.cell_of)
-        code, count, first = rows.run(size, functools.partial(csv_rows, *text_of_block, *cells))
+        code, count, first = self.rows.run(size, functools.partial(csv_rows, *text, *cells))
         if code != codes.DONE or not count:
             return None
-        aside = {column.name: int(cell) for column, cell in zip(rows.columns, self.cell_of, strict=True)}
-        there = {role: aside.get(getattr(self.reading, role), -1) >= 0 for role in NON_FEATURE_COLUMNS}
-        return Batch(
-            rows.features(count),
-            self.targets(rows, count) if there["target"] else None,
-            rows.weights[:count].copy() if there["weight"] else None,
-            [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if there["tag"] else None,
-            Place(text.file, text.line + count_lines(data, 0, first)),
-            count,
-            text.read,
-        )
+        place = Place(part.file, part.line + count_lines(data, 0, first))
+        return self.found_batch(data, count, self.cell_of.tolist(), place, part.read)
 
     def targets(self, rows: CellRows, count: int) -> Any:
         """The targets as the column of a table has them."""

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -23,12 +23,12 @@ from fiol.features.table_encoding import TableEncoding
 from fiol.features.table_rows import DEEPEST, UnknownKeys, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import COMPILED_MIN_BYTES, MAX_FALLBACKS, CellRows
-from fiol.readers.columns import NON_FEATURE_COLUMNS, Rows, aside_columns, batch_of, coding_of, inferred_fields
-from fiol.readers.formats import Format
+from fiol.readers.cell_rows import CellRows, CompiledParser
+from fiol.readers.columns import Rows, aside_columns, coding_of, inferred_fields
 from fiol.readers.line_blocks import is_utf8
 from fiol.readers.loops import codes
 from fiol.readers.sources import Block, Sources
+from fiol.readers.table_format import TableFormat
 
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
@@ -47,11 +47,10 @@ class NoObjectError(ValueError):
         self.column = column
 
 
-class JsonLines(Format):
+class JsonLines(TableFormat):
     """An object per line."""
 
     extensions = (".jsonl", ".ndjson", ".json")
-    has_columns = True
 
     def recognises(self, start: bytes) -> bool:
         """Whether the first line is an object, or the only one begins as one."""
@@ -79,96 +78,69 @@ class JsonLines(Format):
             encoding = dataclasses.replace(encoding, optional=True)
         return inferred_fields(columns, {**given, "coding": encoding})
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """A batch per block of about a megabyte."""
-        if reading.coding is None or not reading.coding.complete:
-            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
-            made = self.infer(*sources.start(), given)
-            reading = type(reading)(**{**given, **made, "format": reading.format})
-        coding, aside = coding_of(reading), aside_columns(reading)
-        loop, before, unknown = JsonLoop(reading), sources.size or 0, UnknownKeys()
-        for block in sources.blocks():
-            before += block.size
-            batch = loop(block) if before > COMPILED_MIN_BYTES else None
-            if batch is None:
-                for rows, lines, _ in self.objects([block], bad):
-                    unknown.note(coding, rows)
-                    batch = batch_of(reading, dict_rows(rows, lines, coding, aside, block), bad)
-            if batch is not None:
-                yield batch
+    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Block]:
+        """Yield blocks of about a megabyte."""
+        return sources.blocks()
 
-    def objects(
-        self, blocks: Iterable[Block], bad: BadLines
-    ) -> Iterator[tuple[list[dict[str, Any]], list[int], Block]]:
-        """The objects of every block, flat, the line of each in its file, and the block."""
-        for block in blocks:
-            rows, lines = list[dict[str, Any]](), list[int]()
-            for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
-                try:
-                    rows += [flat_object(line)] if not is_empty(line) else []
-                except ValueError as error:
-                    bad.note(BadLineError(Place(block.place.file, number), getattr(error, "column", 0), str(error)))
-                if len(lines) < len(rows):
-                    lines.append(number)
-            yield rows, lines, block
+    def compiled_parser(self, reading: ReaderConfig, sources: Sources) -> CompiledJson:
+        """Return the compiled parser of blocks."""
+        return CompiledJson(reading, sources.size or 0)
+
+    def row_maker(self, reading: ReaderConfig, bad: BadLines) -> Callable[[Block], Rows]:
+        """Return the function that makes the rows of a block."""
+        coding, aside, unknown = coding_of(reading), aside_columns(reading), UnknownKeys()
+
+        def rows_of(block: Block) -> Rows:
+            rows, lines = objects_in(block, bad)
+            unknown.note(coding, rows)
+            return dict_rows(rows, lines, coding, aside, block)
+
+        return rows_of
 
 
-class JsonLoop:
-    """From a block to a batch by the compiled loop: `loop(block)`, None where it has to be done the other way.
+class CompiledJson(CompiledParser):
+    """The compiled parser of JSON lines.
 
     It takes objects whose keys are in the same order, but for a few different patterns, and nothing that is wrong.
-    After `MAX_FALLBACKS` blocks in a row that are not for it, it tries no more.
     """
 
-    def __init__(self, reading: ReaderConfig) -> None:
-        self.reading, self.strange = reading, 0
+    def __init__(self, reading: ReaderConfig, size: int) -> None:
+        super().__init__(reading, size)
         self.patterns: dict[tuple[bytes, ...], Any] = {}  #: literals, and the cell of every column
-        self.rows: CellRows | None = None
         self.tried = False
 
-    def __call__(self, block: Block) -> Batch | None:
-        """The rows of a block."""
-        if self.strange > MAX_FALLBACKS:
-            return None
-        if not self.tried:
-            self.tried = True
-            held = {column.name: "number" for column in coding_of(self.reading).columns if column.kind == "number"}
-            if self.reading.weight is not None:
-                held[self.reading.weight] = "number"
-            held.pop(self.reading.target, None)
-            self.rows = CellRows.of(self.reading, held, {"text": codes.TARGET_ANY})
-        batch = None if self.rows is None else self.batch(self.rows, block)
-        self.strange = self.strange + 1 if batch is None else 0
-        return batch
+    def begin(self) -> None:
+        """Be ready for objects with the columns of the reading."""
+        self.tried = True
+        held = {column.name: "number" for column in coding_of(self.reading).columns if column.kind == "number"}
+        if self.reading.weight is not None:
+            held[self.reading.weight] = "number"
+        held.pop(self.reading.target, None)
+        self.rows = CellRows.of(self.reading, held, {"text": codes.TARGET_ANY})
 
-    def batch(self, rows: CellRows, block: Block) -> Batch | None:
-        """The rows of a block; None if one of them is not for the loop."""
+    def batch(self, part: Block) -> Batch | None:
+        """Return the rows of a block; None if one of them is not for the loop."""
         from fiol.readers.loops.json_rows import json_rows  # here: what only looks at files loads no compiler
 
-        if not is_utf8(block.data, 0, block.size):
+        if not self.tried:
+            self.begin()
+        rows = self.rows
+        if rows is None or not is_utf8(part.data, 0, part.size):
             return None
-        data = rows.working_copy(block.data, 0, block.size)
-        text = (*bytes_and_words(data), np.uint64(0), np.uint64(block.size))
+        data = rows.working_copy(part.data, 0, part.size)
+        text = (*bytes_and_words(data), np.uint64(0), np.uint64(part.size))
         while True:
-            found = rows.run(block.size, functools.partial(json_rows, *text, *self.cells(rows)))
-            code, count, first, place = found
+            found = rows.run(part.size, functools.partial(json_rows, *text, *self.cells(rows)))
+            code, count, first, at = found
             if code != codes.OTHER_KEYS:
                 break
-            end = data.index(b"\n", place)
-            if len(self.patterns) >= MOST_PATTERNS or not self.learn(rows, bytes(data[place:end])):
+            end = data.index(b"\n", at)
+            if len(self.patterns) >= MOST_PATTERNS or not self.learn(rows, bytes(data[at:end])):
                 return None
         if code != codes.DONE or not count:
             return None
-        there = {role: self.has(rows, role) for role in NON_FEATURE_COLUMNS}
-        return Batch(
-            rows.features(count),
-            self.targets(rows, count) if there["target"] else None,
-            rows.weights[:count].copy() if there["weight"] else None,
-            [data[a:b].decode() for a, b in rows.tags[:count].tolist()] if there["tag"] else None,
-            block.place._replace(line=block.place.line + data.count(b"\n", 0, first)),
-            count,
-            block.read,
-        )
+        place = part.place._replace(line=part.place.line + data.count(b"\n", 0, first))
+        return self.found_batch(data, count, next(iter(self.patterns.values())), place, part.read)
 
     def cells(self, rows: CellRows) -> tuple[Any, ...]:
         """The patterns, and room for the cells of a row, as the loop takes them."""
@@ -210,11 +182,6 @@ class JsonLoop:
         self.patterns[pattern] = cells
         return True
 
-    def has(self, rows: CellRows, role: str) -> bool:
-        """Whether objects have a target, a weight or a tag."""
-        name, one = getattr(self.reading, role), next(iter(self.patterns.values()))
-        return any(column.name == name and cell >= 0 for column, cell in zip(rows.columns, one, strict=True))
-
     def targets(self, rows: CellRows, count: int) -> list[Any]:
         """The targets as JSON has them."""
         kinds: dict[int, Any] = {codes.YES: bool, codes.NULL: int, codes.BARE: float}
@@ -228,6 +195,19 @@ class JsonLoop:
             next(rest) if form == codes.TEXT else kinds[form](value)
             for value, form in zip(y.tolist(), forms.tolist(), strict=True)
         ]
+
+
+def objects_in(block: Block, bad: BadLines) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the objects of a block, flat, and the line of each in its file."""
+    rows, lines = list[dict[str, Any]](), list[int]()
+    for number, line in enumerate(lines_of(bytes(block.data[: block.size])), block.place.line):
+        try:
+            rows += [flat_object(line)] if not is_empty(line) else []
+        except ValueError as error:
+            bad.note(BadLineError(Place(block.place.file, number), getattr(error, "column", 0), str(error)))
+        if len(lines) < len(rows):
+            lines.append(number)
+    return rows, lines
 
 
 def dict_rows(

@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Any
 from fiol.features.column_values import columns_of
 from fiol.features.frames import as_frame
 from fiol.readers.bad_lines import BadLines
-from fiol.readers.batch import Batch, SourceError
+from fiol.readers.batch import SourceError
 from fiol.readers.columns import (
-    NON_FEATURE_COLUMNS,
     arrow_module,
     aside_columns,
-    batches_of_tables,
     check_columns,
     coding_of,
     flat_table,
     inferred_fields,
 )
-from fiol.readers.formats import Format
 from fiol.readers.sources import Sources, forget_pipe
+from fiol.readers.table_format import ArrowTableFormat, TablePart
 
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
@@ -30,11 +28,10 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 2**14
 
 
-class Parquet(Format):
+class Parquet(ArrowTableFormat):
     """Columns with types."""
 
     extensions = (".parquet", ".pq")
-    has_columns = True
 
     def recognises(self, start: bytes) -> bool:
         """Whether the file begins as all of them do."""
@@ -48,16 +45,8 @@ class Parquet(Format):
                 table = file.schema_arrow.empty_table()
         return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """Yield a batch per `ROWS_AT_ONCE` rows of a row group."""
-        if reading.coding is None or not reading.coding.complete:
-            given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding")}
-            made = self.infer_from_sources(sources, b"", sources.files[0], given)
-            reading = type(reading)(**{**given, **made, "format": reading.format})
-        yield from batches_of_tables(reading, self.tables(reading, sources), bad)
-
-    def tables(self, reading: ReaderConfig, sources: Sources) -> Iterator[tuple[Any, int, str, int]]:
-        """The rows of all files, with the row each table starts at, its file, and the bytes read."""
+    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[TablePart]:
+        """Yield `ROWS_AT_ONCE` rows of a row group at a time."""
         before = 0
         skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
         for number, name in enumerate(sources.files):
@@ -66,7 +55,7 @@ class Parquet(Format):
                 check_columns(reading, flat_table(file.schema_arrow.empty_table()).column_names, name)
                 wanted = [column for column in there if column not in skipped - aside_columns(reading)]
                 for table, first, share in tables_of(file, wanted):
-                    yield table, first, name, before + int(share * size)
+                    yield TablePart(table, first, name, before + int(share * size))
             before += size
             forget_pipe(sources.pipe(number))
 
