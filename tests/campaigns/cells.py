@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.campaigns import lines as plain_lines
 
 from fiol.features.cell_rules import MISSING_MARKERS
-from fiol.readers import cell_rows
+from fiol.readers import compiled_parser
 from fiol.readers.loops.codes import MISSING_WORDS
 from fiol.readers.reader_config import infer_config
 
@@ -230,7 +230,7 @@ def plain_json(text):
 
 def read(reading, text, looped):
     """Targets and features of rows, how many lines were refused, and the first of them."""
-    cell_rows.COMPILED_MIN_BYTES = 0 if looped else math.inf
+    compiled_parser.COMPILED_MIN_BYTES = 0 if looped else math.inf
     reader = reading.batches(io.BytesIO(text), "skip", prefetch=False)
     rows, places = [], []
     for batch in reader:

@@ -40,7 +40,7 @@ from tests.campaigns.made_up_tables import (
 )
 
 import fiol
-from fiol.readers import cell_rows
+from fiol.readers import compiled_parser
 from fiol.training import run as training_run
 from fiol.workflow.job import TrainingJob
 from fiol.workflow.options import TrainOptions
@@ -56,10 +56,10 @@ class Looped:
         self.size = size
 
     def __enter__(self):
-        self.before, cell_rows.COMPILED_MIN_BYTES = cell_rows.COMPILED_MIN_BYTES, self.size
+        self.before, compiled_parser.COMPILED_MIN_BYTES = compiled_parser.COMPILED_MIN_BYTES, self.size
 
     def __exit__(self, *_):
-        cell_rows.COMPILED_MIN_BYTES = self.before
+        compiled_parser.COMPILED_MIN_BYTES = self.before
 
 
 # --- ways in ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import fiol
 from fiol.exports.json_model import load_json, model_from_json, model_to_json
 from fiol.persistence.model import read_model, write_model
 from fiol.persistence.model_file import ModelFileError
-from fiol.readers.columns import coding_of
+from fiol.readers.columns import encoding_of
 from fiol.readers.reader_config import ReaderConfig
 
 ROWS = 40
@@ -173,12 +173,12 @@ def test_model_file_stores_the_encoding_once(table, tmp_path):
     model, again = tmp_path / "table.fiol", tmp_path / "again.fiol"
     invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
     learner = fiol.load(model)
-    assert learner.table_encoding == coding_of(ReaderConfig.from_json(learner.meta["reading"]))
+    assert learner.table_encoding == encoding_of(ReaderConfig.from_json(learner.meta["reading"]))
     assert learner.table_encoding.pairs == (("age", "code"),)
     assert "coding" not in read_model(model).header
     learner.save(again)
     assert again.read_bytes() == model.read_bytes()
-    del learner.meta["reading"]  # the coding is the model's, not that of its meta
+    del learner.meta["reading"]  # the table encoding is the model's, not that of its meta
     learner.save(again)
     assert fiol.load(again).table_encoding == learner.table_encoding
     assert fiol.load(again).predict(frame).tolist() == predicted(model, path).tolist()
@@ -202,7 +202,7 @@ def test_json_export_keeps_the_encoding(table, tmp_path, state):
 
 def test_reader_config_without_columns_is_unchanged(tmp_path):
     frame, path = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), tmp_path / "model.fiol"
-    coding = fiol.TableEncoding.infer(frame)
+    encoding = fiol.TableEncoding.infer(frame)
     for meta in ({"reading": "a book"}, {"reading": {"coding": "utf-8"}}, {"reading": {"format": "csv"}}):
         named = fiol.Learner(fiol.FIOL(fiol.Squared()))
         named.learn([{"a": 1.0}], [1.0])
@@ -211,8 +211,8 @@ def test_reader_config_without_columns_is_unchanged(tmp_path):
         assert (fiol.load(path).table_encoding, fiol.load(path).meta) == (None, meta)
     plain = fiol.Learner(fiol.FIOL(fiol.Squared()))
     plain.learn(frame, [1.0, 2.0])
-    plain.meta["reading"] = {"format": "csv", "coding": coding.to_json()}
-    plain.save(path)  # its features are columns, not names that a coding makes
+    plain.meta["reading"] = {"format": "csv", "coding": encoding.to_json()}
+    plain.save(path)  # its features are columns, not names that a table encoding makes
     assert fiol.load(path).table_encoding is None
     assert fiol.load(path).predict(frame).tolist() == plain.predict(frame).tolist()
 

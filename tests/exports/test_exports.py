@@ -54,8 +54,8 @@ def odd_frame(n=60, seed=3, dates=True):
     return frame
 
 
-def learner_of(frame, update, coding, y=None, **options):
-    learner = fiol.Learner(update, table_encoding=coding, **options)
+def learner_of(frame, update, encoding, y=None, **options):
+    learner = fiol.Learner(update, table_encoding=encoding, **options)
     draw = np.random.default_rng(1)
     if isinstance(learner.update.loss, fiol.JointLoss):
         y = [["no", 'it\'s "so"', "Zürich"][k] for k in draw.integers(3, size=len(frame))]
@@ -92,8 +92,8 @@ KINDS = {"price": "numeric_text", ODD: "category"}
 @pytest.mark.parametrize("update", UPDATES, ids=["single", "ensemble", "classes"])
 def test_exports_of_odd_names_text_dates_missing_values_and_interactions(update):
     frame = odd_frame()
-    coding = TableEncoding.from_spec(KINDS, PAIRS)
-    learner = learner_of(frame, update, coding)
+    encoding = TableEncoding.from_spec(KINDS, PAIRS)
+    learner = learner_of(frame, update, encoding)
     new = odd_frame(seed=4)
     new.loc[0, ODD] = "never seen"
     expected = learner.scores(new)
@@ -167,8 +167,10 @@ def test_python_export_of_words_tags_hashes_names_and_numbers():
         {"text": texts, "tags": [["a", "it's"], None, [], ["a", "a"]], "flag": [True, False, True, True]}
     )
     for bits in (None, 6):
-        coding = TableEncoding.from_spec({"text": {"kind": "words", "ngrams": 3}}, [("text", "tags"), ("text", "text")])
-        learner = learner_of(frame, UPDATES[0], coding, bits=bits)
+        encoding = TableEncoding.from_spec(
+            {"text": {"kind": "words", "ngrams": 3}}, [("text", "tags"), ("text", "text")]
+        )
+        learner = learner_of(frame, UPDATES[0], encoding, bits=bits)
         module = run_python(learner)
         close([module["score"](row) for row in frame.to_dict("records")], learner.scores(frame))
         close(to_sklearn(learner).decision_function(frame), learner.scores(frame))

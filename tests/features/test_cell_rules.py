@@ -92,7 +92,7 @@ def test_integers_keep_their_digits_as_categories(tmp_path):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in frame.to_dict("records")))
     wanted = [f"x={k}" for k in ids]
     for file in ("a.csv", "a.parquet", "a.jsonl"):
-        reading = infer_config(tmp_path / file, target="y", coding={"x": "category"})
+        reading = infer_config(tmp_path / file, target="y", table_encoding={"x": "category"})
         (batch,) = reading.batches(tmp_path / file)
         assert batch.X.names[:4] == wanted
     for make in FRAMES.values():

@@ -203,7 +203,7 @@ def test_every_source_gives_the_features_of_the_rule(tmp_path_factory, case):
     kinds = {"d": {"kind": "date", "format": form, "parts": column.parts}}
     for source, kind in ((csv.encode(), "csv"), (lines.encode(), "json"), (folder / "rows.parquet", "parquet")):
         files = [io.BytesIO(source) if isinstance(source, bytes) else source for _ in range(2)]
-        reading = infer_config(files[0], format=kind, target="y", coding=TableEncoding.from_spec(kinds))
+        reading = infer_config(files[0], format=kind, target="y", table_encoding=TableEncoding.from_spec(kinds))
         found = [row for batch in reading.batches(files[1], "missing") for row in features_of(batch.X)]
         assert found == expected, kind
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fiol.features import labels as coding
+from fiol.features import labels as labels_module
 from fiol.features.labels import Labels, plain_label, sorted_codes
 
 KINDS = {
@@ -27,8 +27,8 @@ def test_codes_are_positions_among_sorted_classes(kind, data, ahead, few):
     before = data.draw(st.none() | st.lists(values, min_size=1, max_size=5))
     known = None if before is None else np.unique(np.array(before, dtype))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coding, "ROWS_FOR_CLASSES", ahead)
-        patch.setattr(coding, "FEW_CLASSES", few)
+        patch.setattr(labels_module, "ROWS_FOR_CLASSES", ahead)
+        patch.setattr(labels_module, "FEW_CLASSES", few)
         classes, numbers = sorted_codes(labels, known)
     assert classes.tolist() == sorted({*labels.tolist(), *([] if before is None else before)})
     assert classes[numbers].tolist() == labels.tolist()

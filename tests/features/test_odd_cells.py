@@ -15,7 +15,7 @@ from fiol.exports.row_features import features_of_columns
 from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.features.column_values import BadValueError
 from fiol.features.table_encoding import Column, TableEncoding
-from fiol.readers import cell_rows
+from fiol.readers import compiled_parser
 from fiol.readers.batch import BadLineError
 from fiol.readers.reader_config import ReaderConfig, infer_config
 
@@ -38,10 +38,10 @@ def rows_of(reading, data, on_error="stop"):
 @pytest.mark.parametrize("looped", [True, False])
 @pytest.mark.parametrize("marker", [*MISSING_MARKERS, "N/A", "Inf", " ? ", "Unknown"])
 def test_marker_among_numbers_is_missing(marker, looped, monkeypatch):
-    monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+    monkeypatch.setattr(compiled_parser, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     data = csv_of([1.5, marker, *range(1, 40)])
     reading = infer_config(io.BytesIO(data), format="csv", target="y")
-    assert reading.coding.columns[0].kind == "number"
+    assert reading.table_encoding.columns[0].kind == "number"
     found, reader = rows_of(reading, data)
     assert found[:3] == [{"x": 1.5}, {"x is missing": 1.0}, {"x": 1.0}]
     assert reader.odd_cells == {}
@@ -56,10 +56,10 @@ def test_marker_among_numbers_is_missing(marker, looped, monkeypatch):
 
 @pytest.mark.parametrize("looped", [True, False])
 def test_text_among_numbers_is_missing_and_counted(looped, monkeypatch):
-    monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+    monkeypatch.setattr(compiled_parser, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     data = csv_of([*range(1, 20), "oh", "1,5".join('""'), 7])
     reading = infer_config(io.BytesIO(data), format="csv", target="y")
-    assert reading.coding.columns[0].kind == "number"
+    assert reading.table_encoding.columns[0].kind == "number"
     found, reader = rows_of(reading, data, "missing")
     assert found[18:] == [{"x": 19.0}, {"x is missing": 1.0}, {"x is missing": 1.0}, {"x": 7.0}]
     count, first = reader.odd_cells["x"]
@@ -81,15 +81,15 @@ def test_bad_target_is_an_error_though_cells_may_be_missing():
 
 def test_half_texts_and_half_numbers_are_categories():
     reading = infer_config(io.BytesIO(csv_of([1, 2, 3, "a", "b"])), format="csv", target="y")
-    assert reading.coding.columns[0].kind == "category"
+    assert reading.table_encoding.columns[0].kind == "category"
 
 
 def test_json_text_among_numbers_is_missing_and_counted():
     lines = [{"x": k, "d": "2024-03-01", "y": 0} for k in range(1, 30)]
     lines += [{"x": "?", "d": "-", "y": 1}, {"x": "2.5", "d": "soon", "y": 1}, {"x": "oh", "d": "", "y": 1}]
     data = "\n".join(map(json.dumps, lines)).encode()
-    reading = infer_config(io.BytesIO(data), format="json", target="y", coding={"d": "date"})
-    assert [column.kind for column in reading.coding.columns][:2] == ["number", "date"]
+    reading = infer_config(io.BytesIO(data), format="json", target="y", table_encoding={"d": "date"})
+    assert [column.kind for column in reading.table_encoding.columns][:2] == ["number", "date"]
     found, reader = rows_of(reading, data, "missing")
     assert found[29:] == [
         {"x is missing": 1.0, "d is missing": 1.0},
@@ -101,8 +101,8 @@ def test_json_text_among_numbers_is_missing_and_counted():
 
 def test_missing_option_replaces_markers_in_every_column():
     data = b"x,c,y\n1,red,0\n-999,-999,1\n3,NA,1\n,blue,0\n"
-    coding = TableEncoding.from_spec(missing=["-999"])
-    reading = infer_config(io.BytesIO(data), format="csv", target="y", coding=coding)
+    encoding = TableEncoding.from_spec(missing=["-999"])
+    reading = infer_config(io.BytesIO(data), format="csv", target="y", table_encoding=encoding)
     assert ReaderConfig.from_json(json.loads(json.dumps(reading.to_json()))) == reading
     wanted = [
         {"x": 1.0, "c=red": 1.0},
@@ -141,15 +141,15 @@ def test_column_of_numbers_with_commas_gives_a_hint(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         infer_config(path, target="y", options={"decimal": ","})
-        infer_config(path, target="y", coding={"a": "category"})
+        infer_config(path, target="y", table_encoding={"a": "category"})
 
 
 @pytest.mark.parametrize("looped", [True, False])
 def test_column_without_values_in_the_first_rows_does_not_become_categories(looped, monkeypatch):
-    monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+    monkeypatch.setattr(compiled_parser, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
     first = b"x,z,y\n" + b"1,,0\n2,,1\n" * 5
     reading = infer_config(io.BytesIO(first), format="csv", target="y")
-    assert reading.coding.columns[1].kind == "undecided"
+    assert reading.table_encoding.columns[1].kind == "undecided"
     assert rows_of(reading, first)[0][0] == {"x": 1.0, "z is missing": 1.0}
     with pytest.raises(BadLineError, match="column 'z' must be missing, as it was in all of the first rows"):
         rows_of(reading, first + b"3,7.5,1\n")

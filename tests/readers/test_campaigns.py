@@ -12,8 +12,8 @@ def test_mutated_lines_match_slow_parser_or_are_rejected():
 
 
 def test_mutated_cells_match_fallback_and_slow_loop(monkeypatch):
-    before = cells.cell_rows.COMPILED_MIN_BYTES
-    monkeypatch.setattr(cells.cell_rows, "COMPILED_MIN_BYTES", before)  # put back at the end
+    before = cells.compiled_parser.COMPILED_MIN_BYTES
+    monkeypatch.setattr(cells.compiled_parser, "COMPILED_MIN_BYTES", before)  # put back at the end
     found = cells.run(4000, seed=3)
     for form in ("csv", "json"):
         assert found[form, "read"] > 100

@@ -16,9 +16,9 @@ from fiol.compiler.compiled import interpreted
 from fiol.features.byte_words import bytes_and_words
 from fiol.features.cell_rules import moment_of_value, time_of_value
 from fiol.features.table_encoding import Column
-from fiol.readers import cell_rows, json_lines
+from fiol.readers import compiled_parser, json_lines
 from fiol.readers import csv as csv_reader
-from fiol.readers.cell_rows import format_codes
+from fiol.readers.compiled_parser import format_codes
 from fiol.readers.line_blocks import wrapping
 from fiol.readers.loops import cells
 from fiol.readers.loops.dates import moment_at
@@ -85,7 +85,7 @@ def batches_of(reading, data, monkeypatch, looped, on_error="stop"):
     loop = csv_reader.CompiledCsv if reading.format == "csv" else json_lines.CompiledJson
     took, call = [], loop.batch
     with monkeypatch.context() as patch:
-        patch.setattr(cell_rows, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+        patch.setattr(compiled_parser, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
         patch.setattr(loop, "batch", lambda self, *a: took.append(call(self, *a)) or took[-1])
         reader = reading.batches(io.BytesIO(data), on_error, prefetch=False)
         found = list(reader)
@@ -103,9 +103,9 @@ def plain(batch):
 @pytest.mark.parametrize(
     "given",
     [
-        {"target": "y", "coding": {"w": "words"}},
-        {"target": "k", "tag": "id", "pairs": (("c", "d.month"), ("n", "t", "n")), "coding": {"w": "words"}},
-        {"target": "n", "weight": "k", "coding": {"w": {"kind": "words", "ngrams": 3}, "c": "skip"}},
+        {"target": "y", "table_encoding": {"w": "words"}},
+        {"target": "k", "tag": "id", "pairs": (("c", "d.month"), ("n", "t", "n")), "table_encoding": {"w": "words"}},
+        {"target": "n", "weight": "k", "table_encoding": {"w": {"kind": "words", "ngrams": 3}, "c": "skip"}},
         {"tag": "c"},
     ],
 )
@@ -113,7 +113,7 @@ def test_compiled_table_parser_matches_fallback(given, monkeypatch):
     draw = random.Random(4)
     first = table_of(draw, 60)
     reading = infer_config(io.BytesIO(first), format="csv", **given)
-    assert {c.name: c.kind for c in reading.coding.columns}["m"] == "date"
+    assert {c.name: c.kind for c in reading.table_encoding.columns}["m"] == "date"
     loop_took = 0
     for seed in range(12):
         draw = random.Random(seed)
@@ -128,7 +128,9 @@ def test_compiled_table_parser_matches_fallback(given, monkeypatch):
 
 
 def test_unusual_values_use_the_fallback(monkeypatch):
-    reading = infer_config(io.BytesIO(table_of(random.Random(4), 60)), format="csv", target="y", coding={"w": "words"})
+    reading = infer_config(
+        io.BytesIO(table_of(random.Random(4), 60)), format="csv", target="y", table_encoding={"w": "words"}
+    )
     names, good = list(FIELDS), [fields[0] for fields in FIELDS.values()]
     for kind, fields in ODD.items():
         for field in fields:
@@ -159,7 +161,7 @@ def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tm
     reading = infer_config(tmp_path / "1.csv", target="y")
     found = []
     for start in (0, float("inf")):
-        monkeypatch.setattr(cell_rows, "COMPILED_MIN_BYTES", start)
+        monkeypatch.setattr(compiled_parser, "COMPILED_MIN_BYTES", start)
         found.append([plain(batch) for batch in reading.batches(tmp_path, prefetch=False)])
     assert found[0] == found[1]
     assert len(found[0]) == 3
@@ -241,10 +243,10 @@ def object_of(draw, strange, keys):
 
 @pytest.mark.parametrize("given", [{"target": "y"}, {"target": "n"}, {"tag": "c", "pairs": (("n", "u.d.month"),)}])
 def test_compiled_json_parser_matches_fallback(given, monkeypatch):
-    keys, coding = list(VALUES), {"w": {"kind": "words", "ngrams": 2}, "u.v.at": "time"}
+    keys, encoding = list(VALUES), {"w": {"kind": "words", "ngrams": 2}, "u.v.at": "time"}
     draw = random.Random(1)
     first = "\n".join(json.dumps(object_of(draw, 0.0, keys)) for _ in range(60)).encode()
-    reading = infer_config(io.BytesIO(first), format="json", coding=coding, **given)
+    reading = infer_config(io.BytesIO(first), format="json", table_encoding=encoding, **given)
     took_all = []
     for seed in range(16):
         draw = random.Random(seed)

@@ -95,9 +95,9 @@ def test_csv_matches_pandas(table, delimiter, end, quoting, marked, ended):
     reading = infer_config(io.BytesIO(data), format="csv", options={"delimiter": delimiter})
     assert reading.options["types"]["size"] == "number"
     assert reading.options["types"]["yes"] == "truth"
-    assert reading.coding.names == tuple(frame.columns) == ("name", "size", "yes", "Unnamed: 3", "name.1")
+    assert reading.table_encoding.names == tuple(frame.columns) == ("name", "size", "yes", "Unnamed: 3", "name.1")
     (batch,) = reading.batches(io.BytesIO(data), prefetch=False)
-    expected = reading.coding.named_rows(frame)
+    expected = reading.table_encoding.named_rows(frame)
     assert batch.X.names == expected.names
     assert [a.tobytes() for a in batch.X.chunk] == [a.tobytes() for a in expected.chunk]
     assert batch.place.line == 2
@@ -117,7 +117,7 @@ def test_blocks_end_at_record_boundaries():
     text = frame.to_csv(index=False, lineterminator="\n")
     assert len(text) > 1.5 * 2**20
     reading = infer_config(io.BytesIO(text.encode()), format="csv", target="y")
-    whole = reading.coding.named_rows(frame).encoded(Vocabulary())
+    whole = reading.table_encoding.named_rows(frame).encoded(Vocabulary())
     for data in (text.encode(), gzip.compress(text.encode(), 1)):
         vocabulary, parts = Vocabulary(), []
         batches = list(reading.batches(io.BytesIO(data)))
@@ -189,9 +189,9 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
     } <= set(found["pandas"].names)
     assert any("city=Rome*when.hour=" in name for name in found["pandas"].names) == bool(pairs)
     for path in written(tmp_path):
-        reading = infer_config(path, target="y", weight="w", tag="id", coding=told)
+        reading = infer_config(path, target="y", weight="w", tag="id", table_encoding=told)
         reading = ReaderConfig.from_json(json.loads(json.dumps(reading.to_json())))
-        model, tags = Learner(FIOL(Logistic()), table_encoding=reading.coding), []
+        model, tags = Learner(FIOL(Logistic()), table_encoding=reading.table_encoding), []
         for batch in reading.batches(path):
             model.learn(batch.X, batch.y, batch.weights)
             tags += batch.tags
@@ -199,7 +199,7 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
         assert tags == FRAME["id"].tolist()
         assert batch.read == path.stat().st_size
         assert all(batch.y is None for batch in ReaderConfig(**{**vars(reading), "target": None}).batches(path))
-        frame = reading.coding.named_rows(features)  # kinds are those of the frame
+        frame = reading.table_encoding.named_rows(features)  # kinds are those of the frame
         assert frame.names == found["pandas"].table_encoding.named_rows(features).names
     assert len(found) == 8
     assert len({(tuple(m.names), m.weights.tobytes(), m.rounds) for m in found.values()}) == 1
@@ -241,12 +241,16 @@ def test_formats_and_dialects_are_inferred(tmp_path):
     ]:
         reading = infer_config(io.BytesIO(text))
         assert (reading.options["delimiter"], reading.options["header"]) == (delimiter, header)
-        assert reading.coding.names == names
+        assert reading.table_encoding.names == names
         assert rows_of(reading.batches(io.BytesIO(text))) == rows_of(
             ReaderConfig("csv", options={"delimiter": delimiter}).batches(io.BytesIO(text))
         )
     told = infer_config(
-        io.BytesIO(b"1,2\n3,4\n"), format="csv", options={"names": ["p", "q"]}, target="q", coding={"p": "category"}
+        io.BytesIO(b"1,2\n3,4\n"),
+        format="csv",
+        options={"names": ["p", "q"]},
+        target="q",
+        table_encoding={"p": "category"},
     )
     (batch,) = told.batches(io.BytesIO(b"1,2\n3,4\n"))
     assert (batch.X.names, values(batch.y)) == (["p=1", "p=3"], [2, 4])
@@ -372,7 +376,7 @@ def test_damaged_files_are_rejected(tmp_path):
                 list(reading.batches(path))
     table = pa.table({"a": [1.0, np.inf, 3.0, None], "s": [{"b": "x"}] * 4, "y": [1, 1, None, 1]})
     pq.write_table(table, tmp_path / "bad.parquet")
-    reading = infer_config(tmp_path / "bad.parquet", format="parquet", target="y", coding={"a": "number"})
+    reading = infer_config(tmp_path / "bad.parquet", format="parquet", target="y", table_encoding={"a": "number"})
     with pytest.raises(BadLineError, match=r"bad\.parquet:2: column 'a' must be finite|:3: column 'y' is missing"):
         list(reading.batches(tmp_path / "bad.parquet"))
     reader = reading.batches(tmp_path / "bad.parquet", on_error="skip")
@@ -394,7 +398,7 @@ def test_parquet_dates_match_csv_dates(tmp_path):
     pq.write_table(table, tmp_path / "a.parquet")
     (tmp_path / "a.csv").write_text("d,s\n2024-03-04,a\n,b\n")
     a, b = (infer_config(tmp_path / name) for name in ("a.parquet", "a.csv"))
-    assert a.coding == b.coding
+    assert a.table_encoding == b.table_encoding
     assert rows_of(a.batches(tmp_path / "a.parquet")) == rows_of(b.batches(tmp_path / "a.csv"))
 
 
@@ -486,7 +490,7 @@ def test_text_of_a_long_arrow_stream_is_a_category():
     with pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
     reading = infer_config(io.BytesIO(file.getvalue()), target="y")
-    assert {column.name: column.kind for column in reading.coding.columns} == {
+    assert {column.name: column.kind for column in reading.table_encoding.columns} == {
         "n": "number",
         "city": "category",
         "y": "skip",

@@ -42,7 +42,7 @@ def convert_data(
     """Write the rows of DATA as svmlight or Vowpal Wabbit's text.
 
     The order stays. Rows become the features that a model would learn from: text, dates and missing values by the
-    coding of columns, interactions included. In svmlight names of features become numbers: in the order of their
+    encoding of columns, interactions included. In svmlight names of features become numbers: in the order of their
     appearance, or by --bits. Target, weight and tag are written, too; a row that the format cannot express is an error.
 
     \b

@@ -165,7 +165,9 @@ def reading_lines(reading: dict[str, Any] | None, columns: list[dict[str, Any]])
     lines = [f"Data: {known.format}{more}"]
     if columns:
         lines += column_lines(columns)
-    elif known.coding is not None:
-        lines += [f"  {column.describe()}" for column in known.coding.columns if column.name not in named.values()]
+    elif known.table_encoding is not None:
+        lines += [
+            f"  {column.describe()}" for column in known.table_encoding.columns if column.name not in named.values()
+        ]
     lines += [f"  {' times '.join(name or '(unnamed)' for name in pair)}" for pair in known.pairs]
     return lines

@@ -292,8 +292,8 @@ def inferred_lines(job: Any, columns: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{reading.format}: {count_columns(columns)}{unnamed}" if columns else reading.format
     if columns:
         yield from column_lines(columns)
-        if reading is not None and reading.coding is not None and reading.coding.ids_message:
-            yield f"Columns {reading.coding.ids_message}"
+        if reading is not None and reading.table_encoding is not None and reading.table_encoding.ids_message:
+            yield f"Columns {reading.table_encoding.ids_message}"
     if reading is not None and job.state is None and not job.is_update and job.features_line():
         yield job.features_line()
     target = None if reading is None else reading.target

@@ -18,7 +18,7 @@ from fiol.features.labels import plain_label
 from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.readers.columns import coding_of
+from fiol.readers.columns import encoding_of
 from fiol.readers.reader_config import ReaderConfig
 from fiol.training.checkpoint_schema import check_stored_labels
 
@@ -43,7 +43,7 @@ class ExportedModel:
     names : names of the features; None if they are numbers.
     plain_columns : whether the names are columns of numbers in a frame.
     hashing : how names become numbers, where they are hashed.
-    coding : how columns become named features; None where rows have features.
+    table_encoding : how columns become named features; None where rows have features.
     pairs : columns or namespaces that are multiplied.
     reading : how files with such rows are read; None if the model does not store it.
     labels : [negative, positive] of one score, or one label per score; None where numbers are predicted.
@@ -57,7 +57,7 @@ class ExportedModel:
     names: list[str | int] | None
     plain_columns: bool
     hashing: Hashing | None
-    coding: TableEncoding | None
+    table_encoding: TableEncoding | None
     pairs: tuple[tuple[str, ...], ...]
     reading: ReaderConfig | None
     labels: list[Any] | None
@@ -89,8 +89,8 @@ class ExportedModel:
 
     @property
     def kind(self) -> str:
-        """What features are: "columns" (that a coding names), "names", "hashes" or "numbers"."""
-        if self.coding is not None:
+        """What features are: "columns" (that a table encoding names), "names", "hashes" or "numbers"."""
+        if self.table_encoding is not None:
             return "columns"
         if self.hashing is not None:
             return "hashes"
@@ -151,8 +151,8 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
     loss = model.update.loss
     stored = model.meta.get("reading")
     reading = None if stored is None else ReaderConfig.from_json(stored)
-    coding = model.table_encoding if reading is None or reading.coding is None else coding_of(reading)
-    pairs = coding.pairs if coding is not None else reading.pairs if reading is not None else ()
+    encoding = model.table_encoding if reading is None or reading.table_encoding is None else encoding_of(reading)
+    pairs = encoding.pairs if encoding is not None else reading.pairs if reading is not None else ()
     hashing = None if model.bits is None else Hashing(model.bits, model.core.header()["hash"])
     labels = None if model.classes is None else [plain_label(label) for label in model.classes]
     if isinstance(model, Learner) and isinstance(loss, Binary):
@@ -164,7 +164,7 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
     per_class = model.classes is not None
     names = model.core.space.names
     return ExportedModel(
-        weights, intercepts, names, plain, hashing, coding, pairs, reading, labels, per_class, loss, basis
+        weights, intercepts, names, plain, hashing, encoding, pairs, reading, labels, per_class, loss, basis
     )
 
 
@@ -179,16 +179,16 @@ def of_estimator(estimator: Any, complete: bool) -> ExportedModel:
     weights = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
     intercepts = np.atleast_1d(estimator.intercept_)
     loss = estimator._fitted_loss() if hasattr(estimator, "_fitted_loss") else None  # passive-aggressive: no link
-    coding = estimator._inside().table_encoding if getattr(estimator, "_coded", False) else None
+    encoding = estimator._inside().table_encoding if getattr(estimator, "_coded", False) else None
     columns = getattr(estimator, "feature_names_in_", None)
     names: list[str | int] | None = None if columns is None else [str(name) for name in columns]
-    if coding is not None:
+    if encoding is not None:
         names = list(estimator.coef_names_)
     labels = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
-    plain = names is not None and coding is None
-    pairs = () if coding is None else coding.pairs
+    plain = names is not None and encoding is None
+    pairs = () if encoding is None else encoding.pairs
     per_class = labels is not None and (len(intercepts) > 1 or len(labels) == 1)
-    return ExportedModel(weights, intercepts, names, plain, None, coding, pairs, None, labels, per_class, loss)
+    return ExportedModel(weights, intercepts, names, plain, None, encoding, pairs, None, labels, per_class, loss)
 
 
 def check_is_ours(model: Any) -> None:

@@ -1,7 +1,7 @@
 """Models as ONNX graphs, for scoring wherever there is an ONNX runtime. Needs onnx, the extra `fiol[onnx]`.
 
 The graph takes a matrix `X` with a column per feature, in the model's order. Names of features are in the metadata of
-the graph as JSON (`features`), and so is the coding of columns (`coding`), which a graph cannot apply: text, dates and
+the graph as JSON (`features`), and so is the table encoding (`coding`), which a graph cannot apply: text, dates and
 missing values must be features before.
 """
 
@@ -61,7 +61,10 @@ def to_onnx(model: Any, dtype: Any = "float64") -> Any:
         graph.output(graph.node("Identity", [add_mean(graph, scores, linear)], "prediction"), 1)
     graph.output(scores, len(linear.intercepts))
     made = graph.model()
-    metadata = {"features": linear.names, "coding": None if linear.coding is None else linear.coding.to_json()}
+    metadata = {
+        "features": linear.names,
+        "coding": None if linear.table_encoding is None else linear.table_encoding.to_json(),
+    }
     for key, value in metadata.items():
         if value is not None:
             made.metadata_props.add(key=key, value=json.dumps(value, ensure_ascii=False))

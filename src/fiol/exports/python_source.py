@@ -3,8 +3,8 @@
 The module needs Python 3.8 and `math`. It has `score(row)`, and `label(row)` and `probability(row)` for labels, or
 `prediction(row)` for numbers. A row is
 
-- a dict of columns, such as {"age": 30, "city": "Rome", "when": "2024-03-01"}, where the model has a coding: a missing
-  value is None; a column that is left out is an error (a row of JSON lines may leave out any);
+- a dict of columns, such as {"age": 30, "city": "Rome", "when": "2024-03-01"}, where the model has a table encoding: a
+  missing value is None; a column that is left out is an error (a row of JSON lines may leave out any);
 - a dict of names of features and their values, where the model has learned from dicts (text as a value is part of the
   name) or from Vowpal Wabbit's text: {"space^feature": 2.0};
 - a dict of numbers of features and their values, or a list of numbers, otherwise.
@@ -136,19 +136,19 @@ def features_source(model: ExportedModel) -> tuple[list[str], str]:
     """Return the names of the functions that are needed, and the source of `features(row)`."""
     needed: list[str] = []
     if model.kind == "columns":
-        assert model.coding is not None
+        assert model.table_encoding is not None
         needed += OF_COLUMNS
         columns = [
             (c.name, c.spec if c.kind == "date" else c.kind, c.ngrams, c.parts)
-            for c in model.coding.columns
+            for c in model.table_encoding.columns
             if not c.is_left_out
         ]
-        optional = model.coding.optional
-        skipped = [c.name for c in model.coding.columns if c.is_left_out] if optional else []
+        optional = model.table_encoding.optional
+        skipped = [c.name for c in model.table_encoding.columns if c.is_left_out] if optional else []
         listed = "".join(f"    {python_literal(column)},\n" for column in columns)
-        markers = f"MISSING = {python_literal(model.coding.markers)}\n"
+        markers = f"MISSING = {python_literal(model.table_encoding.markers)}\n"
         start = f"COLUMNS = [\n{listed}]\n{markers}\n\n"
-        more = f"COLUMNS, {optional}, MISSING, {model.coding.missing is not None}"
+        more = f"COLUMNS, {optional}, MISSING, {model.table_encoding.missing is not None}"
         body = f"features_of_columns(row, {more})"
         if skipped:
             own = f"{{k: v for k, v in flat_row(row).items() if k not in {python_literal(skipped)}}}"

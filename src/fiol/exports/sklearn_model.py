@@ -132,13 +132,13 @@ def to_sklearn(model: Any) -> Any:
             estimator.feature_names_in_ = np.array(linear.names, object)
         return make_pipeline(*expand, estimator) if expand else estimator
 
-    if linear.pairs and linear.coding is None:
+    if linear.pairs and linear.table_encoding is None:
         raise NoExportError("interactions of namespaces are made while files are read: export to python or json")
     if linear.kind == "names" and all(isinstance(name, str) for name in linear.names or ()):
         return make_pipeline(dict_vectorizer(linear), *expand, estimator)
     bits = None if linear.hashing is None else linear.hashing.bits
     function = None if linear.hashing is None else linear.hashing.function
-    return make_pipeline(RowVectorizer(linear.coding, linear.names, bits, function), *expand, estimator)
+    return make_pipeline(RowVectorizer(linear.table_encoding, linear.names, bits, function), *expand, estimator)
 
 
 def dict_vectorizer(model: ExportedModel) -> Any:

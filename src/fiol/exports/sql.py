@@ -1,6 +1,6 @@
 """Models as SQL: one SELECT with the score of every row of a table.
 
-Every column of the coding is a column of the table, by its name:
+Every column of the table encoding is a column of the table, by its name:
 
 | kind | in SQL |
 |---|---|
@@ -78,7 +78,7 @@ def score_expression(model: ExportedModel, k: int, column: str, dialect: Dialect
     if model.hashing is not None:
         raise NoExportError("SQL cannot hash names: train without --bits, or export to python")
     weights = {name: own[k] for name, own in model.entries() if own[k] != 0.0}
-    if model.coding is not None:
+    if model.table_encoding is not None:
         terms = coded_terms(model, weights, dialect)
     elif model.names is None:
         names = {i: identifier(column.replace("{}", str(i))) for i in weights}
@@ -93,19 +93,19 @@ def score_expression(model: ExportedModel, k: int, column: str, dialect: Dialect
 
 def slot_source(model: ExportedModel, slot: ExportedSlot, column: str, dialect: Dialect) -> SlotSource:
     """Return the number of a column with knots, or conditions of its categories, as SQL expressions."""
-    if model.coding is None:
+    if model.table_encoding is None:
         if model.names is None:
             value = f"COALESCE({identifier(column.replace('{}', str(slot.number)))}, 0.0e0)"
         else:
             value = identifier(str(slot.number))
         return SlotSource(value, "", [])
     features = [*slot.codes, *([] if slot.number is None else [slot.number])]
-    found = {name: atom for name in features for one in model.coding.columns if not one.is_left_out
+    found = {name: atom for name in features for one in model.table_encoding.columns if not one.is_left_out
              for atom in column_atoms(one, str(name), dialect)}  # fmt: skip
     codes = [(found[name].condition, code) for name, code in slot.codes.items() if name in found]
     if slot.number is None:
         return SlotSource("", "", codes)
-    own = next(one for one in model.coding.columns if one.name == slot.column)
+    own = next(one for one in model.table_encoding.columns if one.name == slot.column)
     value, missing = found[slot.number].value, missing_condition(own, dialect)
     if not slot.missing:  # no missing value was learned from: as in the model, the number is 0
         return SlotSource(f"CASE WHEN {missing} THEN 0.0e0 ELSE {value} END", "", [])
@@ -117,10 +117,10 @@ def slot_source(model: ExportedModel, slot: ExportedSlot, column: str, dialect: 
 
 def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialect) -> Iterator[str]:
     """Yield the terms of all columns and of all interactions."""
-    assert model.coding is not None
-    if model.coding.missing is not None:
+    assert model.table_encoding is not None
+    if model.table_encoding.missing is not None:
         raise NoExportError("SQL knows the default missing markers alone: export to python")
-    for column in model.coding.columns:
+    for column in model.table_encoding.columns:
         if column.rules.has_several:
             raise NoExportError(
                 f"column {column.name!r} is split into {column.kind}, for which SQL has no common way: "
@@ -132,8 +132,8 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialec
                 "dates such as 2024-03-31, leave the column out (--column), or export to python or json"
             )
         yield from column_terms(column, weights, dialect)
-    for pair in model.coding.pairs:
-        yield from product_terms(model.coding.columns, pair, weights, dialect)
+    for pair in model.table_encoding.pairs:
+        yield from product_terms(model.table_encoding.columns, pair, weights, dialect)
 
 
 def column_terms(column: Column, weights: dict[Any, float], dialect: Dialect) -> Iterator[str]:

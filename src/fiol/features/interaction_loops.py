@@ -9,6 +9,7 @@ from fiol.features.murmur import (
     BYTE_BITS,
     FIRST_BYTES,
     MIXER,
+    NO_BITS,
     WORD_BITS,
     finished,
     hash_bytes,
@@ -20,7 +21,7 @@ from fiol.features.product_names import FACTOR_BITS
 
 #: Keys that are looked up at a time: their slots stay in the fastest cache.
 AT_A_TIME = 256
-NO_BITS, LAST_BIT, TWO, STAR = (np.uint64(n) for n in (0, 1, 2, ord("*")))
+LAST_BIT, TWO, STAR = (np.uint64(n) for n in (1, 2, ord("*")))
 #: Where the second and the third factor of a key begin.
 SECOND_SHIFT, THIRD_SHIFT = np.uint64(FACTOR_BITS), np.uint64(2 * FACTOR_BITS)
 

@@ -12,7 +12,7 @@ ALL_32, MURMUR_1, MURMUR_2, MURMUR_3, MURMUR_4, MURMUR_5 = (
 )
 #: An odd number without a pattern in its bits, which other hashes are multiplied with.
 MIXER = np.uint64(0x9E3779B97F4A7C15)
-ZERO, FOUR, BYTE_BITS, WORD_BITS = (np.uint64(n) for n in (0, 4, 8, 32))
+NO_BITS, WORD_SIZE, BYTE_BITS, WORD_BITS = (np.uint64(n) for n in (0, 4, 8, 32))
 #: The first k of 8 bytes.
 FIRST_BYTES = np.array([2 ** (8 * k) - 1 for k in range(9)], np.uint64)
 BY_5, BY_13, BY_15, BY_16, BY_17, BY_19 = (np.uint64(n) for n in (5, 13, 15, 16, 17, 19))
@@ -65,16 +65,16 @@ def hash_text(h, tail, rest, words, start, stop):
     words[p] are the 8 bytes from place p on; places are unsigned.
     """
     p = start
-    while p + FOUR <= stop:
+    while p + WORD_SIZE <= stop:
         h, tail, rest = hash_bytes(h, tail, rest, words[p] & ALL_32, 4)
-        p += FOUR
+        p += WORD_SIZE
     return hash_bytes(h, tail, rest, words[p] & FIRST_BYTES[stop - p], np.int64(stop - p))
 
 
 @inlined_strictly
 def murmur3_of(words, start, stop):
     """Return the 32-bit murmur3 hash, with seed 0, of the bytes from start to stop."""
-    h, tail, _ = hash_text(ZERO, ZERO, 0, words, start, stop)
+    h, tail, _ = hash_text(NO_BITS, NO_BITS, 0, words, start, stop)
     return finished(h, tail, stop - start)
 
 

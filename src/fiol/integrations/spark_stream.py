@@ -62,7 +62,7 @@ def train_stream(frame: Any, path: str | Path, model: Any, checkpoint: str | Pat
     ----------
     frame : a streaming `DataFrame` with the columns of the model, label included.
     path : the file of the model. If it is there, learning goes on from it; otherwise from `model`.
-    model : a model of `fiol.spark`, which says what the columns, their coding and the classes are.
+    model : a model of `fiol.spark`, which says what the columns, their encoding and the classes are.
     checkpoint : a folder for Spark's own record of what was read. It belongs to the file: keep or drop both.
     options : of the query, such as `trigger={"availableNow": True}`; `queryName`.
 

@@ -34,7 +34,7 @@ class ArrowFile(ArrowTableFormat):
         return start.startswith((FILE_MAGIC, STREAM_MAGIC))
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The coding of the first rows; of a pipe, whose first batch is longer than what is looked at, by the types."""
+        """Return the table encoding of the first rows; by types for a pipe whose first batch is longer than `start`."""
         arrow, ipc = arrow_module(), arrow_module("pyarrow.ipc")
         if os.path.isfile(name):  # no pipe, which can be read only once
             with Sources(name).open(0) as stream:
@@ -51,14 +51,14 @@ class ArrowFile(ArrowTableFormat):
             return fields_by_types(flat_table(reader.schema.empty_table()), given)
         return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
-    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[TablePart]:
+    def parts(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[TablePart]:
         """Yield the record batches of all files, long ones in parts of `ROWS_AT_ONCE` rows."""
         before = 0
         for stream in sources.streams():
             first = 1
             for table in tables_in(stream):
                 if first == 1:
-                    check_columns(reading, flat_table(table).column_names, stream.name)
+                    check_columns(config, flat_table(table).column_names, stream.name)
                 yield TablePart(table, first, stream.name, before + stream.taken)
                 first += table.num_rows
             before += stream.taken
@@ -70,9 +70,9 @@ def fields_by_types(table: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     text = {field.name for field in table.schema if "string" in str(field.type)}
     columns = (
         dataclasses.replace(column, kind="category") if column.kind == "undecided" and column.name in text else column
-        for column in fields["coding"].columns
+        for column in fields["table_encoding"].columns
     )
-    return {**fields, "coding": dataclasses.replace(fields["coding"], columns=tuple(columns))}
+    return {**fields, "table_encoding": dataclasses.replace(fields["table_encoding"], columns=tuple(columns))}
 
 
 def tables_in(stream: Stream) -> Iterator[Any]:

@@ -1,7 +1,7 @@
-"""What formats with columns share: rows of a table become a batch, by the coding of their reading.
+"""What formats with columns share: rows of a table become a batch, by the table encoding of their `ReaderConfig`.
 
-The columns of target, weight and tag have the kind "skip" in the coding, so that rows without a target, to predict for,
-are read alike.
+The columns of target, weight and tag have the kind "skip" in the table encoding, so that rows without a target, to
+predict for, are read alike.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def arrow_module(name: str = "pyarrow") -> Any:
 
 
 def inferred_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The coding that the first rows of a file ask for, where it is not given; ValueError if a column is not there."""
+    """Return the table encoding that the first rows suggest, unless it is given; ValueError if a column is absent."""
     names, aside = (
         [values.name for values in columns],
         [given[name] for name in NON_FEATURE_COLUMNS if given.get(name) is not None],
@@ -51,21 +51,21 @@ def inferred_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) -
     for name in NON_FEATURE_COLUMNS[1:]:  # files to predict for may have no target
         if given.get(name) is not None and given[name] not in names:
             raise ValueError(f"for the {name}, {no_column(given[name], names)}")
-    given_encoding = TableEncoding.from_spec(given.get("coding"))
+    given_encoding = TableEncoding.from_spec(given.get("table_encoding"))
     if not given_encoding.complete:
         for column in given_encoding.columns:
             if column.name not in names:
                 raise ValueError(f"for the kind of a column (--column), {no_column(column.name, names)}")
     if given_encoding.complete:  # that of a model, which holds for files of every format
-        return {"coding": given_encoding, "pairs": tuple(given.get("pairs") or given_encoding.pairs)}
+        return {"table_encoding": given_encoding, "pairs": tuple(given.get("pairs") or given_encoding.pairs)}
     examples = {values.name: examples_of(values) for values in columns}
     own = tuple(column for column in given_encoding.columns if column.name not in aside)
     skipped = tuple(Column(name, "skip") for name in aside if name in names)
     pairs = tuple(given.get("pairs") or given_encoding.pairs)
-    coding = dataclasses.replace(given_encoding, columns=(*own, *skipped), pairs=pairs, complete=False).completed_by(
+    encoding = dataclasses.replace(given_encoding, columns=(*own, *skipped), pairs=pairs, complete=False).completed_by(
         columns
     )
-    return {"coding": coding, "pairs": pairs, "examples": examples}
+    return {"table_encoding": encoding, "pairs": pairs, "examples": examples}
 
 
 def examples_of(values: ColumnValues) -> list[str]:
@@ -78,8 +78,10 @@ def examples_of(values: ColumnValues) -> list[str]:
     first = values.series[:EXAMPLE_ROWS] if isinstance(values.series, list) else values.series.head(EXAMPLE_ROWS)
     cells = first if isinstance(first, list) else first.to_list()
     present = (cell for cell in cells if not is_missing(cell))
-    texts = (", ".join(map(str, cell)) if isinstance(cell, (list, np.ndarray)) else cell_text(cell) for cell in present)
-    return list(dict.fromkeys(texts))[:EXAMPLES]
+    strings = (
+        ", ".join(map(str, cell)) if isinstance(cell, (list, np.ndarray)) else cell_text(cell) for cell in present
+    )
+    return list(dict.fromkeys(strings))[:EXAMPLES]
 
 
 def no_column(name: str, names: Sequence[str]) -> str:
@@ -95,10 +97,10 @@ def no_column(name: str, names: Sequence[str]) -> str:
     return f"there is no column {name!r}:{hint} {'The' if near else 'the'} columns are {some}"
 
 
-def coding_of(reading: ReaderConfig) -> TableEncoding:
-    """The coding of a reading, with its pairs."""
-    coding: TableEncoding = reading.coding
-    return dataclasses.replace(coding, pairs=reading.pairs or coding.pairs)
+def encoding_of(config: ReaderConfig) -> TableEncoding:
+    """The table encoding of a config, with its pairs."""
+    encoding: TableEncoding = config.table_encoding
+    return dataclasses.replace(encoding, pairs=config.pairs or encoding.pairs)
 
 
 @dataclasses.dataclass
@@ -124,17 +126,17 @@ class Rows:
         return BadLineError(Place(self.file, self.line(row)), self.where(row, column), f"column {column!r} {reason}")
 
 
-def batch_of(reading: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
+def batch_of(config: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
     """A batch of all rows that can be read; None if there are none."""
     if not rows.count:
         return None
     aside = {
-        name: rows.column(getattr(reading, name)) for name in NON_FEATURE_COLUMNS if getattr(reading, name) is not None
+        name: rows.column(getattr(config, name)) for name in NON_FEATURE_COLUMNS if getattr(config, name) is not None
     }
     kept = np.arange(rows.count)
     for name in ("target", "weight"):
         if aside.get(name) is not None:
-            kept = present(kept, rows, getattr(reading, name), aside[name], bad)
+            kept = present(kept, rows, getattr(config, name), aside[name], bad)
     found, kept = coded(rows, kept, bad)
     if not len(kept):
         return None
@@ -143,7 +145,7 @@ def batch_of(reading: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
     return Batch(
         found,
         y,
-        None if weights is None else numbers_in(weights, rows, kept, reading.weight),
+        None if weights is None else numbers_in(weights, rows, kept, config.weight),
         None if tags is None else ["" if is_missing(tag) else cell_text(tag) for tag in as_list(tags)],
         Place(rows.file, rows.line(int(kept[0]))),
         len(kept),
@@ -230,7 +232,7 @@ def coded_but(rows: Rows, kept: Any, errors: list[tuple[int, str, str]]) -> tupl
 
 
 def table_rows(
-    reading: ReaderConfig,
+    config: ReaderConfig,
     table: Any,
     line: Callable[[int], int],
     file: str,
@@ -238,31 +240,31 @@ def table_rows(
     where: Callable[[int, str], int] = lambda row, name: 0,
 ) -> Rows:
     """The rows of an Arrow table; for `line` and `where` see `Rows`."""
-    coding, names = coding_of(reading), set(table.column_names)
-    needed = [name for name in table.column_names if name not in aside_columns(reading)]
+    encoding, names = encoding_of(config), set(table.column_names)
+    needed = [name for name in table.column_names if name not in aside_columns(config)]
     own = table.select(needed)
 
     def code(kept: Any, odd: list[tuple[int, str, str]] | None) -> NamedRows:
-        return coding.named_rows(own if len(kept) == own.num_rows else own.take(kept), odd)
+        return encoding.named_rows(own if len(kept) == own.num_rows else own.take(kept), odd)
 
     column = lambda name: table.column(name) if name in names else None  # noqa: E731
     return Rows(table.num_rows, code, column, line, file, read, where)
 
 
-def aside_columns(reading: ReaderConfig) -> set[str]:
+def aside_columns(config: ReaderConfig) -> set[str]:
     """Columns that are no features."""
-    return {getattr(reading, name) for name in NON_FEATURE_COLUMNS if getattr(reading, name) is not None}
+    return {getattr(config, name) for name in NON_FEATURE_COLUMNS if getattr(config, name) is not None}
 
 
-def check_columns(reading: ReaderConfig, names: Sequence[str], file: str) -> None:
-    """SourceError unless a file has the columns of a reading, those that are no features aside."""
-    columns = coding_of(reading).columns
-    skipped = {column.name for column in columns if column.is_left_out} | aside_columns(reading)
+def check_columns(config: ReaderConfig, names: Sequence[str], file: str) -> None:
+    """SourceError unless a file has the columns of a config, those that are no features aside."""
+    columns = encoding_of(config).columns
+    skipped = {column.name for column in columns if column.is_left_out} | aside_columns(config)
     needed = [column.name for column in columns if column.name not in skipped]
     try:
         match_columns([name for name in names if name not in skipped], needed)
     except ValueError as error:
-        is_other = reading.options.get("header") and set(needed).isdisjoint(names)
+        is_other = config.options.get("header") and set(needed).isdisjoint(names)
         hint = " (the first line is read as the header, as in the training data)" if is_other else ""
         raise SourceError(f"{file}: {error}{hint}") from None
 

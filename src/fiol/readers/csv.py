@@ -2,7 +2,7 @@
 
 Values are missing where pandas has it so: empty fields, `NA`, `NaN`, `null` and the like, quoted or not; in columns of
 numbers, truth values, dates and times also `fiol.features.cell_rules.MISSING_MARKERS`. What a column holds (numbers,
-truth values, texts) is decided by the first 2^20 bytes: numbers if at least nine of ten cells are. Later values that
+truth values, text) is decided by the first 2^20 bytes: numbers if at least nine of ten cells are. Later values that
 are something else are bad cells (`BadLines`). A line with more or fewer fields than there are columns is a bad line
 (where pandas fills up what is missing).
 """
@@ -24,17 +24,17 @@ from fiol.features.frames import as_frame
 from fiol.features.table_encoding import TableEncoding
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import CellRows, CompiledParser
 from fiol.readers.columns import (
     NON_FEATURE_COLUMNS,
     Rows,
     arrow_module,
     aside_columns,
     check_columns,
-    coding_of,
+    encoding_of,
     inferred_fields,
     table_rows,
 )
+from fiol.readers.compiled_parser import CompiledParser, TableBuffers
 from fiol.readers.csv_types import CsvTypes
 from fiol.readers.formats import is_true_or_false
 from fiol.readers.line_blocks import is_utf8, wrapping
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 #: Delimiters that are looked for.
 DELIMITERS = ",\t;|"
-#: Options that a reading does not store.
+#: Options that a configuration does not store.
 OPTION_DEFAULTS = (("names", None), ("decimal", "."))
 #: A byte that is no end of a line.
 NOT_EMPTY = re.compile(rb"[^\r\n]")
@@ -69,7 +69,7 @@ class Csv(TableFormat):
         "quote": ("one plain character or none", lambda value: is_text(value) and len(value.encode()) == 1),
         "decimal": ("a point or a comma", lambda value: value in (".", ",")),
         "header": ("true or false", is_true_or_false),
-        "names": ("different texts", lambda value: all(map(is_text, value)) and len(set(value)) == len(value)),
+        "names": ("different names", lambda value: all(map(is_text, value)) and len(set(value)) == len(value)),
         "types": (
             "columns with what they hold",
             lambda value: {*value.values()} <= {"number", "whole", "truth", "text"},
@@ -82,8 +82,8 @@ class Csv(TableFormat):
         return delimiter_of(start, '"') is not None
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The delimiter, whether there are names, what columns hold, and the coding."""
-        encoding = TableEncoding.from_spec(given.get("coding"))
+        """The delimiter, whether there are names, what columns hold, and the table encoding."""
+        encoding = TableEncoding.from_spec(given.get("table_encoding"))
         options = {**self.options, **given.get("options", {})}
         if options["delimiter"] is None:
             options["delimiter"] = (
@@ -97,8 +97,8 @@ class Csv(TableFormat):
             warn_of_line_breaks(records, name)
         names = options["names"] or records.names(options)
         body, bad = records.without_first() if options["header"] else records, BadLines("skip")
-        texts, body = CsvTypes({}, options, encoding).table(body, names, names, bad)
-        types = CsvTypes({}, options, encoding).inferred(texts, given.get("target"))
+        strings, body = CsvTypes({}, options, encoding).table(body, names, names, bad)
+        types = CsvTypes({}, options, encoding).inferred(strings, given.get("target"))
         bad.on_error = "missing"  # lines that are no rows are left out by now
         typed, _ = CsvTypes({**types, **(options["types"] or {})}, options, encoding).table(body, names, names, bad)
         types = {**types, **(options["types"] or {})}
@@ -106,55 +106,55 @@ class Csv(TableFormat):
         kept = {name: value for name, value in options.items() if (name, value) not in OPTION_DEFAULTS}
         return {**made, "options": {**kept, "types": types}}
 
-    def is_complete(self, reading: ReaderConfig) -> bool:
-        """Return whether a reading has an encoding, and says what columns hold."""
-        return super().is_complete(reading) and reading.option("types") is not None
+    def is_complete(self, config: ReaderConfig) -> bool:
+        """Return whether a configuration has an encoding, and says what columns hold."""
+        return super().is_complete(config) and config.option("types") is not None
 
-    def compiled_parser(self, reading: ReaderConfig, sources: Sources) -> CompiledCsv:
+    def compiled_parser(self, config: ReaderConfig, sources: Sources) -> CompiledCsv:
         """Return the compiled parser of blocks."""
-        return CompiledCsv(reading, sources.size or 0, {**self.options, **reading.options})
+        return CompiledCsv(config, sources.size or 0, {**self.options, **config.options})
 
-    def row_maker(self, reading: ReaderConfig, bad: BadLines) -> Callable[[CsvText], Rows]:
+    def row_maker(self, config: ReaderConfig, bad: BadLines) -> Callable[[CsvText], Rows]:
         """Return the function that makes the rows of a block."""
-        options = {**self.options, **reading.options}
+        options = {**self.options, **config.options}
 
         def rows_of(text: CsvText) -> Rows:
-            table, lines = self.table(reading, options, text, bad)
+            table, lines = self.table(config, options, text, bad)
             where = functools.partial(lines.place_of_field, text.names, options)
-            return table_rows(reading, table, lines.line, lines.file, lines.read, where)
+            return table_rows(config, table, lines.line, lines.file, lines.read, where)
 
         return rows_of
 
-    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[CsvText]:
+    def parts(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[CsvText]:
         """Yield the text of every block of about a megabyte, without the line of names."""
-        options = {**self.options, **reading.options}
+        options = {**self.options, **config.options}
         names: list[str] = []
         for text in text_blocks(sources, options, bad):
             if text.first:
                 lines = text.records(options)
                 names = list(options["names"] or lines.names(options))
-                check_columns(reading, names, text.file)
+                check_columns(config, names, text.file)
                 if options["header"]:
                     text = text.without_first(lines)
             yield text._replace(names=names)
 
     def table(
-        self, reading: ReaderConfig, options: Mapping[str, Any], text: CsvText, bad: BadLines
+        self, config: ReaderConfig, options: Mapping[str, Any], text: CsvText, bad: BadLines
     ) -> tuple[Any, CsvRecords]:
         """The columns of a block, without those that are skipped, and its records."""
-        skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
-        skipped -= {getattr(reading, field) for field in NON_FEATURE_COLUMNS}
+        skipped = {column.name for column in encoding_of(config).columns if column.is_left_out}
+        skipped -= {getattr(config, field) for field in NON_FEATURE_COLUMNS}
         names = text.names
         lines = text.records(options).of_width(len(names), bad)
-        types = CsvTypes(options["types"] or {}, options, coding_of(reading), aside_columns(reading))
+        types = CsvTypes(options["types"] or {}, options, encoding_of(config), aside_columns(config))
         wanted = [name for name in names if name not in skipped] or names[:1]  # for the number of rows
         return types.table(lines, names, wanted, bad)
 
 
 def warn_of_line_breaks(records: CsvRecords, name: str) -> None:
     """Warn if fields have line breaks within quotes: in tables with tabs, quotes are plain characters as a rule."""
-    texts = (records.record(k).rstrip(b"\r\n") for k in range(len(records)))
-    count = sum(b"\n" in text or b"\r" in text for text in texts)
+    lines = (records.record(k).rstrip(b"\r\n") for k in range(len(records)))
+    count = sum(b"\n" in line or b"\r" in line for line in lines)
     if count:
         advice = "if quotes are plain characters in this file, give --reader quote=none"
         warnings.warn(f"{name}: line breaks within quotes in {count:,} of the first rows: {advice}", stacklevel=2)
@@ -420,8 +420,8 @@ def names_of_file(record: bytes, options: Mapping[str, Any]) -> list[str]:
 class CompiledCsv(CompiledParser):
     """The compiled parser of CSV: it takes no text with a line that is wrong."""
 
-    def __init__(self, reading: ReaderConfig, size: int, options: Mapping[str, Any]) -> None:
-        super().__init__(reading, size)
+    def __init__(self, config: ReaderConfig, size: int, options: Mapping[str, Any]) -> None:
+        super().__init__(config, size)
         self.options, self.names = options, list[str]()
         self.known = ord(options["delimiter"]) in map(ord, DELIMITERS) and len(options["quote"] or " ") == 1
         self.known &= options["decimal"] == "."
@@ -430,7 +430,7 @@ class CompiledCsv(CompiledParser):
     def begin(self, names: list[str]) -> None:
         """Be ready for a file with these columns."""
         types = dict(self.options["types"] or {})
-        for column in coding_of(self.reading).columns:
+        for column in encoding_of(self.config).columns:
             if column.kind == "numeric_text" and types.get(column.name, "text") == "text":
                 self.known = False
                 return  # text that is a number has rules of its own
@@ -438,7 +438,7 @@ class CompiledCsv(CompiledParser):
             "number": codes.TARGET_NUMBER, "whole": codes.TARGET_WHOLE, "truth": codes.TARGET_TRUTH,
             "text": codes.TARGET_TEXT,
         }  # fmt: skip
-        self.rows, self.names = CellRows.of(self.reading, types, targets), names
+        self.rows, self.names = TableBuffers.of(self.config, types, targets), names
         self.known = self.rows is not None
         if self.rows is not None:
             places = {name: k for k, name in enumerate(names)}
@@ -468,9 +468,9 @@ class CompiledCsv(CompiledParser):
         place = Place(part.file, part.line + count_lines(data, 0, first))
         return self.found_batch(data, count, self.cell_of.tolist(), place, part.read)
 
-    def targets(self, rows: CellRows, count: int) -> Any:
+    def targets(self, rows: TableBuffers, count: int) -> Any:
         """The targets as the column of a table has them."""
-        held, arrow = (self.options["types"] or {}).get(self.reading.target, "text"), arrow_module()
+        held, arrow = (self.options["types"] or {}).get(self.config.target, "text"), arrow_module()
         y: Any = rows.y[:count]
         if held == "text":
             codes, which = np.unique(y.astype(np.int64), return_inverse=True)

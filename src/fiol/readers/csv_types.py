@@ -52,13 +52,13 @@ class CsvTypes:
     # --- from the first records ---------------------------------------------------------------
 
     def inferred(self, table: Any, target: Any) -> dict[str, str]:
-        """Return what the columns of a table of texts hold; a target may be whole numbers."""
+        """Return what the columns of a table of text hold; a target may be whole numbers."""
         kinds = {column.name: column.kind for column in self.encoding.columns}
         columns = columns_of(as_frame(table))
         return {v.name: self.inferred_type(v, v.name == target, kinds.get(v.name)) for v in columns}
 
     def inferred_type(self, values: ColumnValues, target: bool, kind: str | None) -> str:
-        """Return what one column of texts holds, where its kind may be given."""
+        """Return what one column of text holds, where its kind may be given."""
         found = values.coded_text()
         counts = np.bincount(found.codes[found.codes >= 0], minlength=len(found.strings)).tolist()
         cells = {t: n for t, n in zip(found.strings, counts, strict=True) if not is_marker(t, self.encoding.markers)}
@@ -67,7 +67,7 @@ class CsvTypes:
         if target and all(WHOLE_NUMBER.fullmatch(text) for text in cells):
             return "whole" if all(-(2**63) <= int(text) < 2**63 for text in cells) else "text"
         numbers = sum(count for text, count in cells.items() if self.is_number(text))
-        share = 1.0 if target else NUMBER_SHARE  # classes may be numbers and texts
+        share = 1.0 if target else NUMBER_SHARE  # classes may be numbers and text
         if cells and {*cells} <= {*TRUE_WORDS, *FALSE_WORDS}:
             return "truth"
         if kind == "number" or numbers >= share * sum(cells.values()):
@@ -111,7 +111,7 @@ class CsvTypes:
                 if len(lines) == 1:
                     bad.note(BadLineError(Place(lines.file, lines.line(0)), 0, str(error)))
                     return self.read(b"", names, wanted, self.types), lines.kept(np.zeros(1, bool))
-                early = np.arange(len(lines)) < len(lines) // 2  # what only pyarrow knows is found by halving
+                early = np.arange(len(lines)) < len(lines) // 2  # errors that only pyarrow finds are located by halving
                 parts = [self.table(lines.kept(half), names, wanted, bad) for half in (early, ~early)]
                 kept = np.isin(lines.lines, np.concatenate([part.lines for _, part in parts]))
                 return arrow_module().concat_tables([table for table, _ in parts]), lines.kept(kept)

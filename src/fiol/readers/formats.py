@@ -73,7 +73,7 @@ class Format:
         """Return what `infer` returns, for formats that need more of the sources than the beginning of a file."""
         return self.infer(start, name, given)
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows, in batches that depend on nothing but the files; lines that cannot be read go to `bad.note`."""
         raise NotImplementedError
 

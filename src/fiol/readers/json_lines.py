@@ -1,4 +1,4 @@
-"""JSON lines: an object per line. Nested objects become dotted names, lists of texts a feature each.
+"""JSON lines: an object per line. Nested objects become dotted names, lists of text a feature for each entry.
 
 Rows may have different keys. A key that is not there is no feature, null is `key is missing`. The first 2^20 bytes
 decide the kinds of their keys (`fiol.features.table_encoding`); keys that come later are numbers, categories and tags
@@ -23,8 +23,8 @@ from fiol.features.table_encoding import TableEncoding
 from fiol.features.table_rows import DEEPEST, UnknownKeys, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.cell_rows import CellRows, CompiledParser
-from fiol.readers.columns import Rows, aside_columns, coding_of, inferred_fields
+from fiol.readers.columns import Rows, aside_columns, encoding_of, inferred_fields
+from fiol.readers.compiled_parser import CompiledParser, TableBuffers
 from fiol.readers.line_blocks import is_utf8
 from fiol.readers.loops import codes
 from fiol.readers.sources import Block, Sources
@@ -63,7 +63,7 @@ class JsonLines(TableFormat):
             return not end  # cut
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The coding of the keys in the first lines."""
+        """The table encoding of the keys in the first lines."""
         lines = start.splitlines()
         found = list[dict[str, Any]]()
         for k, line in enumerate(lines):
@@ -73,27 +73,27 @@ class JsonLines(TableFormat):
                 if k + 1 < len(lines):
                     continue  # the last one may be cut; others are bad lines when their turn comes
         columns = [ListedValues(key, [row[key] for row in found if key in row]) for key in all_keys(found)]
-        encoding = TableEncoding.from_spec(given.get("coding"))
+        encoding = TableEncoding.from_spec(given.get("table_encoding"))
         if not encoding.complete:  # that of a model decides what an absent key is
             encoding = dataclasses.replace(encoding, optional=True)
-        return inferred_fields(columns, {**given, "coding": encoding})
+        return inferred_fields(columns, {**given, "table_encoding": encoding})
 
-    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Block]:
+    def parts(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Block]:
         """Yield blocks of about a megabyte."""
         return sources.blocks()
 
-    def compiled_parser(self, reading: ReaderConfig, sources: Sources) -> CompiledJson:
+    def compiled_parser(self, config: ReaderConfig, sources: Sources) -> CompiledJson:
         """Return the compiled parser of blocks."""
-        return CompiledJson(reading, sources.size or 0)
+        return CompiledJson(config, sources.size or 0)
 
-    def row_maker(self, reading: ReaderConfig, bad: BadLines) -> Callable[[Block], Rows]:
+    def row_maker(self, config: ReaderConfig, bad: BadLines) -> Callable[[Block], Rows]:
         """Return the function that makes the rows of a block."""
-        coding, aside, unknown = coding_of(reading), aside_columns(reading), UnknownKeys()
+        encoding, aside, unknown = encoding_of(config), aside_columns(config), UnknownKeys()
 
         def rows_of(block: Block) -> Rows:
             rows, lines = objects_in(block, bad)
-            unknown.note(coding, rows)
-            return dict_rows(rows, lines, coding, aside, block)
+            unknown.note(encoding, rows)
+            return dict_rows(rows, lines, encoding, aside, block)
 
         return rows_of
 
@@ -104,19 +104,19 @@ class CompiledJson(CompiledParser):
     It takes objects whose keys are in the same order, but for a few different patterns, and nothing that is wrong.
     """
 
-    def __init__(self, reading: ReaderConfig, size: int) -> None:
-        super().__init__(reading, size)
+    def __init__(self, config: ReaderConfig, size: int) -> None:
+        super().__init__(config, size)
         self.patterns: dict[tuple[bytes, ...], Any] = {}  #: literals, and the cell of every column
         self.tried = False
 
     def begin(self) -> None:
-        """Be ready for objects with the columns of the reading."""
+        """Be ready for objects with the columns of the configuration."""
         self.tried = True
-        held = {column.name: "number" for column in coding_of(self.reading).columns if column.kind == "number"}
-        if self.reading.weight is not None:
-            held[self.reading.weight] = "number"
-        held.pop(self.reading.target, None)
-        self.rows = CellRows.of(self.reading, held, {"text": codes.TARGET_ANY})
+        held = {column.name: "number" for column in encoding_of(self.config).columns if column.kind == "number"}
+        if self.config.weight is not None:
+            held[self.config.weight] = "number"
+        held.pop(self.config.target, None)
+        self.rows = TableBuffers.of(self.config, held, {"text": codes.TARGET_ANY})
 
     def batch(self, part: Block) -> Batch | None:
         """Return the rows of a block; None if one of them is not for the loop."""
@@ -142,7 +142,7 @@ class CompiledJson(CompiledParser):
         place = part.place._replace(line=part.place.line + data.count(b"\n", 0, first))
         return self.found_batch(data, count, next(iter(self.patterns.values())), place, part.read)
 
-    def cells(self, rows: CellRows) -> tuple[Any, ...]:
+    def cells(self, rows: TableBuffers) -> tuple[Any, ...]:
         """The patterns, and room for the cells of a row, as the loop takes them."""
         literals, ends = joined_words([literal for pattern in self.patterns for literal in pattern])
         firsts = np.cumsum([0, *map(len, self.patterns)]).astype(np.int64)
@@ -151,7 +151,7 @@ class CompiledJson(CompiledParser):
         room = np.empty(width, np.uint64), np.empty(width, np.uint64), np.empty(width, np.int64), np.empty(width)
         return (literals, ends, firsts, cells_of, *room, np.empty(len(rows.columns), np.int64))
 
-    def learn(self, rows: CellRows, line: bytes) -> bool:
+    def learn(self, rows: TableBuffers, line: bytes) -> bool:
         """Whether an object has a pattern that the loop may look for; then it is known."""
         try:
             json.loads(line, object_pairs_hook=refuse_twins)
@@ -159,7 +159,7 @@ class CompiledJson(CompiledParser):
         except ValueError:
             return False
         text, literals, before = line.decode().rstrip("\r"), list[bytes](), 0
-        known = {column.name for column in coding_of(self.reading).columns} | aside_columns(self.reading)
+        known = {column.name for column in encoding_of(self.config).columns} | aside_columns(self.config)
         keys = list(spans)
         if not keys or not known.issuperset(keys):
             return False
@@ -170,7 +170,7 @@ class CompiledJson(CompiledParser):
             before = end
         pattern = (*literals, text[before:].encode())
         cells = [keys.index(column.name) if column.name in spans else -1 for column in rows.columns]
-        if not self.reading.coding.optional and min(cells[: rows.first_aside], default=0) < 0:
+        if not self.config.table_encoding.optional and min(cells[: rows.first_aside], default=0) < 0:
             return False  # an absent key is a missing value
         if self.patterns:  # a target that some have, and others have not, is missing there
             one = next(iter(self.patterns.values()))
@@ -182,12 +182,12 @@ class CompiledJson(CompiledParser):
         self.patterns[pattern] = cells
         return True
 
-    def targets(self, rows: CellRows, count: int) -> list[Any]:
+    def targets(self, rows: TableBuffers, count: int) -> list[Any]:
         """The targets as JSON has them."""
         kinds: dict[int, Any] = {codes.YES: bool, codes.NULL: int, codes.BARE: float}
         y, forms = rows.y[:count], rows.y_forms[:count]
-        texts, which = np.unique(y[forms == codes.TEXT].astype(np.int64), return_inverse=True)
-        labels = np.array([*map(rows.label, texts.tolist())], object)[which].tolist()
+        strings, which = np.unique(y[forms == codes.TEXT].astype(np.int64), return_inverse=True)
+        labels = np.array([*map(rows.label, strings.tolist())], object)[which].tolist()
         if len(labels) == count:  # as a rule, if one is a text
             return labels
         rest = iter(labels)
@@ -211,12 +211,12 @@ def objects_in(block: Block, bad: BadLines) -> tuple[list[dict[str, Any]], list[
 
 
 def dict_rows(
-    rows: list[dict[str, Any]], lines: list[int], coding: TableEncoding, aside: set[str], block: Block
+    rows: list[dict[str, Any]], lines: list[int], encoding: TableEncoding, aside: set[str], block: Block
 ) -> Rows:
     """Flat dicts as rows of a file; `lines` are their lines in it."""
 
     def code(kept: Any, odd: list[tuple[int, str, str]] | None) -> NamedRows:
-        return named_rows_of_dicts(coding, [rows[k] for k in kept.tolist()], odd, aside)
+        return named_rows_of_dicts(encoding, [rows[k] for k in kept.tolist()], odd, aside)
 
     def column(name: str) -> Any:
         return [row.get(name) for row in rows] if any(name in row for row in rows) else None

@@ -14,7 +14,7 @@ FEW_SLOTS = 2**12
 
 
 class NameTable:
-    """Slots, names and their texts, with room for a number of names and of bytes."""
+    """Slots, names and their text, with room for a number of names and of bytes."""
 
     def __init__(self, names: int, size: int, slots: int | None = None) -> None:
         self.fewest, self.names = slots or FEW_SLOTS, 0
@@ -40,8 +40,8 @@ class NameTable:
         """As the loops take them."""
         return (self.slots, self.about, *bytes_and_words(self.text))
 
-    def texts(self, names: int) -> list[str]:
-        """The first names, as texts."""
+    def strings(self, names: int) -> list[str]:
+        """Return the first names."""
         whole = self.text[: int(self.about[names, 0])]
         found = whole.decode().split("\n")[:-1]
         if len(found) == names:

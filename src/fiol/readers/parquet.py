@@ -14,7 +14,7 @@ from fiol.readers.columns import (
     arrow_module,
     aside_columns,
     check_columns,
-    coding_of,
+    encoding_of,
     flat_table,
     inferred_fields,
 )
@@ -38,22 +38,22 @@ class Parquet(ArrowTableFormat):
         return start.startswith(b"PAR1")
 
     def infer_from_sources(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The coding of the first rows."""
+        """Return the table encoding of the first rows."""
         with parquet_file(sources, 0) as file:
             table = next((batch for batch, _, _ in tables_of(file, None)), None)
             if table is None:
                 table = file.schema_arrow.empty_table()
         return inferred_fields(columns_of(as_frame(flat_table(table))), given)
 
-    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[TablePart]:
+    def parts(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[TablePart]:
         """Yield `ROWS_AT_ONCE` rows of a row group at a time."""
         before = 0
-        skipped = {column.name for column in coding_of(reading).columns if column.is_left_out}
+        skipped = {column.name for column in encoding_of(config).columns if column.is_left_out}
         for number, name in enumerate(sources.files):
             with parquet_file(sources, number) as file:
                 there, size = file.schema_arrow.names, file_size(sources.on_disk(number))
-                check_columns(reading, flat_table(file.schema_arrow.empty_table()).column_names, name)
-                wanted = [column for column in there if column not in skipped - aside_columns(reading)]
+                check_columns(config, flat_table(file.schema_arrow.empty_table()).column_names, name)
+                wanted = [column for column in there if column not in skipped - aside_columns(config)]
                 for table, first, share in tables_of(file, wanted):
                     yield TablePart(table, first, name, before + int(share * size))
             before += size

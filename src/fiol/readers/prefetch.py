@@ -58,7 +58,7 @@ class Prefetch(Generic[Item]):
         """Make no more, and wait until the thread has ended, unless it waits for a pipe."""
         self._over = True
         self._finalizer()
-        while True:  # room for what it has at hand
+        while True:  # room for the batches that wait
             try:
                 self._made.get_nowait()
             except queue.Empty:

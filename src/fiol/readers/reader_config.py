@@ -16,6 +16,8 @@ from fiol.readers.sources import START_SIZE, Sources
 
 #: Endings that compression adds to the names of files.
 COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+#: What a table encoding is called in stored configurations.
+STORED_ENCODING = "coding"
 #: Formats that are no text.
 BINARY_FORMATS = ("parquet", "arrow")
 #: How files begin that people have, and that are no data.
@@ -37,7 +39,7 @@ class ReaderConfig:
     target, weight, tag : the columns of the target, the sample weight and of what a row is called; None where lines
         have places for them, and for none.
     pairs : columns or namespaces, two or three each, whose features are multiplied.
-    coding : how columns become features, a `fiol.TableEncoding`; None where features are as they are.
+    table_encoding : how columns become features, a `fiol.TableEncoding`; None where features are as they are.
     options : of the format, such as `zero_based`.
     examples : some cells of every column as text, for people to look at; not stored.
 
@@ -53,7 +55,7 @@ class ReaderConfig:
     weight: Any = None
     tag: Any = None
     pairs: tuple[tuple[str, ...], ...] = ()
-    coding: Any = None
+    table_encoding: Any = None
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     examples: Mapping[str, list[str]] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
@@ -65,7 +67,7 @@ class ReaderConfig:
             if not isinstance(getattr(self, name), (str, type(None))):
                 raise ValueError(f"{name} must be the name of a column, got {getattr(self, name)!r}")
         if not known.has_columns:
-            for name in ("target", "weight", "tag", "coding"):
+            for name in ("target", "weight", "tag", "table_encoding"):
                 if getattr(self, name) is not None:
                     raise ValueError(f"{self.format} has no columns: {name} must be None, got {getattr(self, name)!r}")
         if self.pairs and not known.has_groups:
@@ -102,8 +104,8 @@ class ReaderConfig:
                 found[name] = getattr(self, name)
         if self.pairs:
             found["pairs"] = [list(pair) for pair in self.pairs]
-        if self.coding is not None:
-            found["coding"] = self.coding.to_json()
+        if self.table_encoding is not None:
+            found[STORED_ENCODING] = self.table_encoding.to_json()
         if self.options:
             found["options"] = dict(self.options)
         return found
@@ -118,24 +120,25 @@ class ReaderConfig:
         """
         if not isinstance(value, Mapping) or not isinstance(value.get("format"), str):
             raise ValueError(f"a reading is a mapping with a format, got {value!r}")
-        fields = {field.name for field in dataclasses.fields(cls)} - {"examples"}
+        fields = {field.name for field in dataclasses.fields(cls)} - {"examples", "table_encoding"} | {STORED_ENCODING}
         for name in value:
             if name not in fields:
                 raise ValueError(f"a reading has no field {name!r}")
-        given = dict(value)
+        given = {name: field for name, field in value.items() if name != STORED_ENCODING}
         if not isinstance(given.get("options", {}), Mapping):
             raise ValueError(f"the options of a reading are a mapping, got {given['options']!r}")
         if not isinstance(given.get("pairs", []), (list, tuple)):
             raise ValueError(f"the pairs of a reading are a list, got {given['pairs']!r}")
-        if given.get("coding") is not None:  # loaded here: formats of lines need none
+        stored = value.get(STORED_ENCODING)
+        if stored is not None:  # loaded here: formats of lines need none
             optional = {"optional": True} if given.get("format") == "json" else {}  # earlier versions did not store it
-            stored = {**given["coding"], **optional} if isinstance(given["coding"], dict) else given["coding"]
-            given["coding"] = import_module("fiol.features.table_encoding").TableEncoding.from_json(stored)
+            stored = {**stored, **optional} if isinstance(stored, dict) else stored
+            given["table_encoding"] = import_module("fiol.features.table_encoding").TableEncoding.from_json(stored)
         return cls(**given)
 
 
 class Reader:
-    """An iterator over batches, which knows how many lines were left out until the last one it gave.
+    """An iterator over batches; it counts the lines that were left out until the last one it gave.
 
     It may be closed before its end, which `with` does; a reader that is no longer referenced closes itself.
     """

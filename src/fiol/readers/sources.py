@@ -1,6 +1,6 @@
 """Where rows are: files, folders, patterns and standard input, as bytes, decompressed, in constant memory.
 
-Nothing here knows what the bytes mean. Formats of lines take them in blocks that end where a line does
+No file here depends on what the bytes mean. Formats of lines take them in blocks that end where a line does
 (`Sources.blocks`), others as one stream per file (`Sources.streams`), or by the names of the files (`Sources.files`).
 """
 

@@ -60,9 +60,9 @@ class Svmlight(Format):
         """Whether features are numbered from 0."""
         return {"options": {"zero_based": has_feature_zero(start)}}
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text."""
-        zero_based = reading.option("zero_based")
+        zero_based = config.option("zero_based")
         if zero_based is None:
             zero_based = has_feature_zero(sources.start(START_SIZE)[0])
         parse = SvmlightLines(bool(zero_based))

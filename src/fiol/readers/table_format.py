@@ -24,37 +24,37 @@ class TableFormat(Format):
 
     has_columns = True
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """Yield a batch for every part that has rows."""
-        if not self.is_complete(reading):
-            reading = self.completed(reading, sources)
-        parse, make_rows = self.compiled_parser(reading, sources), self.row_maker(reading, bad)
-        for part in self.parts(reading, sources, bad):
+        if not self.is_complete(config):
+            config = self.completed(config, sources)
+        parse, make_rows = self.compiled_parser(config, sources), self.row_maker(config, bad)
+        for part in self.parts(config, sources, bad):
             batch = None if parse is None else parse(part)
             if batch is None:
-                batch = batch_of(reading, make_rows(part), bad)
+                batch = batch_of(config, make_rows(part), bad)
             if batch is not None:
                 yield batch
 
-    def is_complete(self, reading: ReaderConfig) -> bool:
-        """Return whether a reading has all that the first rows of files decide."""
-        return reading.coding is not None and reading.coding.complete
+    def is_complete(self, config: ReaderConfig) -> bool:
+        """Return whether a configuration has all that the first rows of files decide."""
+        return config.table_encoding is not None and config.table_encoding.complete
 
-    def completed(self, reading: ReaderConfig, sources: Sources) -> ReaderConfig:
-        """Return the reading with what the first rows of files decide."""
-        given = {name: getattr(reading, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "coding", "options")}
+    def completed(self, config: ReaderConfig, sources: Sources) -> ReaderConfig:
+        """Return the configuration with what the first rows of files decide."""
+        given = {name: getattr(config, name) for name in (*NON_FEATURE_COLUMNS, "pairs", "table_encoding", "options")}
         made = self.infer_from_sources(sources, *sources.start(), given)
-        return type(reading)(**{**given, **made, "format": reading.format})
+        return type(config)(**{**given, **made, "format": config.format})
 
-    def parts(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Any]:
-        """Yield parts of all files, of a complete reading; they depend on nothing but the files."""
+    def parts(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Any]:
+        """Yield parts of all files, of a complete configuration; they depend on nothing but the files."""
         raise NotImplementedError
 
-    def row_maker(self, reading: ReaderConfig, bad: BadLines) -> Callable[[Any], Rows]:
+    def row_maker(self, config: ReaderConfig, bad: BadLines) -> Callable[[Any], Rows]:
         """Return the function that makes the rows of a part."""
         raise NotImplementedError
 
-    def compiled_parser(self, reading: ReaderConfig, sources: Sources) -> Callable[[Any], Batch | None] | None:
+    def compiled_parser(self, config: ReaderConfig, sources: Sources) -> Callable[[Any], Batch | None] | None:
         """Return the function that parses a part, or returns None for a part that `row_maker` is for; None for none."""
         return None
 
@@ -71,8 +71,8 @@ class TablePart(NamedTuple):
 class ArrowTableFormat(TableFormat):
     """A format whose parts are Arrow tables."""
 
-    def row_maker(self, reading: ReaderConfig, bad: BadLines) -> Callable[[TablePart], Rows]:
+    def row_maker(self, config: ReaderConfig, bad: BadLines) -> Callable[[TablePart], Rows]:
         """Return the function that makes the rows of a table."""
         return lambda part: table_rows(
-            reading, flat_table(part.table), lambda row: part.first + row, part.file, part.read
+            config, flat_table(part.table), lambda row: part.first + row, part.file, part.read
         )

@@ -64,8 +64,8 @@ class VowpalWabbit(Format):
     - Names are UTF-8 without blanks, bars and colons. Empty lines are skipped.
     - The pairs of a `ReaderConfig` are of namespaces; "" is that without a name.
     - The option `ignore` leaves out namespaces that begin with one of its letters, `keep` all others; a blank stands
-      for the namespace without a name. `ngrams` adds a feature, with value 1, for every two up to so many features that
-      follow one another in a namespace, called by their names with blanks between: 2 for all namespaces, "t3" for
+      for the namespace without a name. `ngrams` adds a feature, with value 1, for every two up to that many features
+      that follow one another in a namespace, called by their names with blanks between: 2 for all namespaces, "t3" for
       those that begin with t, "t3,u2" for several.
     - With the option `bits` features are numbered by the hash of their names, as `fiol.Learner(bits=...)` does it, and
       rows are a `fiol.Chunk`.
@@ -93,12 +93,12 @@ class VowpalWabbit(Format):
         """Nothing: lines say all there is to know."""
         return {}
 
-    def batches(self, reading: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
+    def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows of every block of text; where names would take much more room than the text, of parts of it."""
-        bits = reading.option("bits")
-        choice = NamespaceChoice.of(*(reading.option(name) for name in ("ignore", "keep", "ngrams")))
-        named_labels = reading.option("labels") == "names"
-        parse = VwLines(None if bits is None else Hashing(bits), reading.pairs, choice, named_labels)
+        bits = config.option("bits")
+        choice = NamespaceChoice.of(*(config.option(name) for name in ("ignore", "keep", "ngrams")))
+        named_labels = config.option("labels") == "names"
+        parse = VwLines(None if bits is None else Hashing(bits), config.pairs, choice, named_labels)
         for block in sources.blocks():
             yield from parse(block, bad)
 
@@ -186,7 +186,7 @@ class VwLines:
             chunk = Chunk(found.indptr, found.indices.copy(), found.data.copy())
         order, lines = np.arange(rows), LineCount(block)
         if self.pairs or self.choice is not None:
-            named = NamedRows(chunk, self.table.texts(names))
+            named = NamedRows(chunk, self.table.strings(names))
             groups = [split_name(name)[0] for name in named.names]
             if self.choice is not None:
                 named, groups = self.choice.applied(named, groups)
@@ -195,7 +195,7 @@ class VwLines:
             else:
                 yield self.batch_of(named if self.hashing is None else named.encoded(self.hashing), order, lines)
         else:
-            yield self.batch_of(chunk if self.modulus else NamedRows(chunk, self.table.texts(names)), order, lines)
+            yield self.batch_of(chunk if self.modulus else NamedRows(chunk, self.table.strings(names)), order, lines)
 
     def batches_with_products(self, products: Products, block: Block, bad: BadLines) -> Iterator[Batch]:
         """Yield rows with the features of pairs, some at a time, without those whose products are out of range."""
@@ -246,7 +246,7 @@ class VwLines:
 
 
 def texts_at(block: Block, places: Any) -> list[str | None] | None:
-    """Return the texts of a block from where to where each is, None where there is none; None if all are."""
+    """Return the pieces of text of a block from where to where each is, None where there is none; None if all are."""
     if not places.any():
         return None
     return [block.data[a:b].decode() if b else None for a, b in places.tolist()]

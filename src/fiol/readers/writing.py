@@ -134,8 +134,8 @@ def joined_entries(features: Any, name: Callable[[int], str], values: Any, text:
     """
     found, which = np.unique(features, return_inverse=True)
     known, of_value = np.unique(values, return_inverse=True)
-    names, texts = [name(i) for i in found.tolist()], [text(x) for x in known.tolist()]
-    return [names[i] + texts[k] for i, k in zip(which.tolist(), of_value.tolist(), strict=True)]
+    names, values = [name(i) for i in found.tolist()], [text(x) for x in known.tolist()]
+    return [names[i] + values[k] for i, k in zip(which.tolist(), of_value.tolist(), strict=True)]
 
 
 class Numerals:

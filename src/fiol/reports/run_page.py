@@ -495,11 +495,11 @@ def column_card(learner: Learner) -> Card | None:
     reading = learner.meta.get("reading")
     if reading is None:
         return None
-    coding = ReaderConfig.from_json(reading).coding
-    if coding is None:
+    encoding = ReaderConfig.from_json(reading).table_encoding
+    if encoding is None:
         return None
     described = [
-        list(column.describe().partition(": ")[::2]) for column in coding.columns if column.name != reading["target"]
+        list(column.describe().partition(": ")[::2]) for column in encoding.columns if column.name != reading["target"]
     ]
     if not described:
         return None

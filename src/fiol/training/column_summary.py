@@ -26,7 +26,7 @@ def summarize_columns(reading: Any, batches: Iterable[Any]) -> list[dict[str, An
     batches : the first rows. Without names of features (hashed ones), shares and counts are left out.
     """
     aside = {reading.target, reading.weight, reading.tag}
-    columns = [column for column in reading.coding.columns if column.name not in aside]
+    columns = [column for column in reading.table_encoding.columns if column.name not in aside]
     found = {column.name: new_summary(column, reading.examples.get(column.name, [])) for column in columns}
     rows, features = 0, dict[str, set[str]]()
     for batch in batches:

@@ -68,7 +68,7 @@ def train(
     job.prepare()
     for _ in job.run():
         pass
-    ids = getattr(getattr(job.reading, "coding", None), "ids_message", "")
+    ids = getattr(getattr(job.reading, "table_encoding", None), "ids_message", "")
     for message in [
         *job.new_class_messages(),
         *odd_cell_messages(job.reader),

@@ -19,7 +19,7 @@ from fiol.integrations.parameters import STEP_SIZES, make_regularizer, make_upda
 from fiol.learner import Learner
 from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO, algorithm_named, loss_named
 from fiol.readers.bad_lines import unreadable_column
-from fiol.readers.columns import coding_of, no_column
+from fiol.readers.columns import encoding_of, no_column
 from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
 from fiol.training.column_summary import summarize_columns
@@ -152,9 +152,9 @@ class TrainingJob:
 
     def refuse_unreadable_columns(self) -> None:
         """Raise ValueError if most cells of a number or date in the rows of an update cannot be read."""
-        if not self.asked.get("updated") or self.reading is None or self.reading.coding is None:
+        if not self.asked.get("updated") or self.reading is None or self.reading.table_encoding is None:
             return
-        columns = self.reading.coding.columns
+        columns = self.reading.table_encoding.columns
         kinds = {column.name: column.kind for column in columns if column.rules.is_number or column.rules.parts}
         found = unreadable_column(self.reader, kinds)
         if found is not None:
@@ -199,7 +199,11 @@ class TrainingJob:
 
     def without_target(self, place: Any) -> str:
         """Return the message for rows without a target: which columns there are, those with a similar name first."""
-        names = [] if self.reading.coding is None else [column.name for column in self.reading.coding.columns]
+        names = (
+            []
+            if self.reading.table_encoding is None
+            else [column.name for column in self.reading.table_encoding.columns]
+        )
         if not self.reading.kind.has_columns:
             return f"{place}: the rows have no target"
         if self.reading.target is not None:
@@ -228,7 +232,7 @@ class TrainingJob:
 
     def column_summaries(self) -> dict[str, Any]:
         """Return the summaries of columns as a model's file keeps them; nothing if rows have no columns."""
-        if self.reading.coding is None:
+        if self.reading.table_encoding is None:
             return {}
         found = summarize_columns(self.reading, self.first)
         if self.features != "linear":
@@ -239,7 +243,7 @@ class TrainingJob:
     def new_column_summaries(self) -> list[dict[str, Any]]:
         """Return the columns of a model with missing values and features in the first rows of an update."""
         stored = self.model.meta.get("training", {}).get("columns", [])
-        if not self.first or self.reading is None or self.reading.coding is None:
+        if not self.first or self.reading is None or self.reading.table_encoding is None:
             return [{**column, "missing": None, "features": None, "examples": []} for column in stored]
         new = {column["name"]: column for column in summarize_columns(self.reading, self.first)}
         return [{**column, **new.get(column["name"], {})} for column in stored]
@@ -252,7 +256,7 @@ class TrainingJob:
     @property
     def encoding(self) -> Any:
         """The encoding of the columns of a table; None for other data."""
-        return None if self.reading.coding is None else coding_of(self.reading)
+        return None if self.reading.table_encoding is None else encoding_of(self.reading)
 
     def features_line(self) -> str:
         """Return what is made of the columns, in words; nothing if there are no columns, or "linear" is given."""

@@ -64,7 +64,7 @@ class Trained(Model):
     def columns(self) -> tuple[str, ...] | None:
         """The columns that features are made of; None if rows have no columns."""
         reading, encoding = self.reading, self.table_encoding
-        encoding = encoding if encoding is not None or reading is None else reading.coding
+        encoding = encoding if encoding is not None or reading is None else reading.table_encoding
         if encoding is None:
             return self.core.space.columns
         aside = set() if reading is None else {reading.target, reading.weight, reading.tag}
@@ -120,10 +120,12 @@ class Trained(Model):
             reading, target = dataclasses.replace(reading, target=None, weight=None), None  # predictions need neither
         if reading is None or reading.format != found:
             given = {} if reading is None else {name: getattr(reading, name) for name in ("target", "weight", "tag")}
-            coding = self.table_encoding if self.table_encoding is not None else getattr(reading, "coding", None)
-            if coding is None and self.core.space.columns is not None:
-                coding = dict.fromkeys(self.core.space.columns, "number")
-            given = {"target": target, **given, "coding": coding, "format": found}
+            encoding = (
+                self.table_encoding if self.table_encoding is not None else getattr(reading, "table_encoding", None)
+            )
+            if encoding is None and self.core.space.columns is not None:
+                encoding = dict.fromkeys(self.core.space.columns, "number")
+            given = {"target": target, **given, "table_encoding": encoding, "format": found}
             reading = infer_config(sources, **given, options=options or {})
         elif options:
             reading = dataclasses.replace(reading, options={**reading.options, **options})

@@ -114,7 +114,7 @@ class TrainOptions:
         if self.columns or self.missing:
             from fiol.features.table_encoding import TableEncoding
 
-            given["coding"] = TableEncoding.from_spec(self.columns or {}, missing=self.missing or None)
+            given["table_encoding"] = TableEncoding.from_spec(self.columns or {}, missing=self.missing or None)
         if self.reader:
             given["options"] = dict(self.reader)
         return given

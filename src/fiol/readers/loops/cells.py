@@ -55,7 +55,7 @@ from fiol.readers.loops.words import (
 
 MISSING_FIELDS = np.array([int.from_bytes(word.encode(), "little") for word in MISSING_WORDS], np.uint64)
 MAY_BE_MISSING = np.isin(np.arange(256), [ord(word[0]) for word in MISSING_WORDS])
-#: Markers of missing numbers, dates and times in the cases that are common; the slower way knows all.
+#: Markers of missing numbers, dates and times in the cases that are common; `fiol.features.cell_rules` has all.
 MARKERS = sorted(
     {form for word in MISSING_MARKERS if 0 < len(word) <= 8 for form in (word, word.title(), word.upper())}
 )
@@ -157,7 +157,7 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
     """The features of one row of cells, column by column, behind the `n` entries that are there.
 
     `cells` are where every cell starts and stops in `data`, its form, its number if it is one, the cell of every column
-    (-1 for none), and whether they are of CSV, where texts may say that a value is missing. What is behind `scratch`
+    (-1 for none), and whether they are of CSV, where text may say that a value is missing. What is behind `scratch`
     may be written to. Returns DONE, FULL without room for them, or STRANGE for a row that another way has to look at;
     how many entries and names there are, and the mask.
     """

@@ -205,7 +205,7 @@ def number_at(data, words, p):
 
 
 @inlined_strictly
-def number_told(value, code, start, hards, hard):
+def known_number(value, code, start, hards, hard):
     """A number found at `start`, or if it is HARD what Python says, its place written down; how many were HARD."""
     hard_at, hard_values, known = hard
     if code == HARD:

@@ -5,7 +5,7 @@ import numpy as np
 from fiol.compiler.compiled import inlined_strictly, jit_beside
 from fiol.components.component import borrowed
 from fiol.readers.loops.codes import DONE, LARGE_INDEX, NO_INDEX, NO_LABEL, NO_VALUE, OUT_OF_RANGE, ZERO_INDEX
-from fiol.readers.loops.numbers import number_at, number_told
+from fiol.readers.loops.numbers import known_number, number_at
 from fiol.readers.loops.words import (
     COLON,
     DIGIT_0,
@@ -85,7 +85,7 @@ def feature_value_at(data, words, p, hards, hard, low, high):
         value, p, code = number_at(data, words, p)
         if code == NO_VALUE or not ends_token(data[p]):
             return value, p, hards, NO_VALUE
-        value, hards = number_told(value, code, start, hards, hard)
+        value, hards = known_number(value, code, start, hards, hard)
     return value, p, hards, DONE if low <= abs(value) <= high or value == 0.0 else OUT_OF_RANGE
 
 
@@ -109,7 +109,7 @@ def svmlight_rows(
             target, p, code = number_at(data, words, p)
             if code == NO_VALUE or not ends_token(data[p]):
                 return NO_LABEL, start, row, np.uint64(indptr[row]), hards
-            target, hards = number_told(target, code, start, hards, hard)
+            target, hards = known_number(target, code, start, hards, hard)
             if not abs(target) < np.inf:
                 return NO_LABEL, start, row, np.uint64(indptr[row]), hards
             while True:

@@ -19,7 +19,7 @@ from fiol.readers.loops.codes import (
     THIRD_NUMBER,
 )
 from fiol.readers.loops.names import MOST_OWNER, add_name, find_name, has_room, take_back
-from fiol.readers.loops.numbers import number_at, number_told
+from fiol.readers.loops.numbers import known_number, number_at
 from fiol.readers.loops.words import (
     BAR,
     CARET,
@@ -131,7 +131,7 @@ def checked_number_at(data, words, p, hards, hard):
     value, stop, code = number_at(data, words, p)
     if code == NO_VALUE or not ends_number(data[stop]):
         return value, p, hards, NO_VALUE
-    value, hards = number_told(value, code, p, hards, hard)
+    value, hards = known_number(value, code, p, hards, hard)
     return value, stop, hards, DONE
 
 

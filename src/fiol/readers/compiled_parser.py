@@ -1,8 +1,8 @@
-"""Rows of cells, fields of CSV or values of JSON, as features by a compiled loop: as table_encoding makes them.
+"""The compiled parser of tables: fields of CSV or values of JSON as features, by the rules of table encodings.
 
-The loop knows numbers, truth values, categories, words of ASCII, dates in a format, and what is missing. Whatever is
-otherwise, and every line that is wrong, is left to the way that knows all (`fiol.readers.columns`), a block at a time;
-both make the same rows, to the bit.
+The compiled loops read numbers, truth values, categories, words of ASCII, dates in a format, and missing values. All
+other cells, and every line that is wrong, are left to `fiol.readers.columns`, a block at a time; both make the same
+rows, to the bit.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fiol.features.interactions import add_interactions
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers.batch import Batch, Place
-from fiol.readers.columns import NON_FEATURE_COLUMNS, coding_of
+from fiol.readers.columns import NON_FEATURE_COLUMNS, encoding_of
 from fiol.readers.line_blocks import wrapping
 from fiol.readers.loops import codes
 from fiol.readers.name_table import NameTable
@@ -32,26 +32,26 @@ from fiol.readers.sources import BLOCK_SIZE
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
 
-#: Files of fewer bytes, and the first bytes of a pipe, go the other way: nothing is compiled for little text.
+#: Files of fewer bytes, and the first bytes of a pipe, are parsed without it: nothing is compiled for little text.
 COMPILED_MIN_BYTES = 2**22
 #: After this many blocks in a row that the loop does not take it is not tried again.
 MAX_FALLBACKS = 16
 
 
 @dataclasses.dataclass
-class CellColumn:
-    """What the loop is to know of one column: what becomes of it, and the names that are known beforehand."""
+class ParsedColumn:
+    """One column as the loop takes it: its kind, and the names of features that are known beforehand."""
 
     name: str
     kind: int
     column: Column
-    prefix: str = ""  #: of the names that texts make
+    prefix: str = ""  #: of the names that text makes
     fixed: tuple[str, ...] = ()  #: names, in the order in which the loop counts them
     groups: tuple[str, ...] = ()  #: of these names
 
     @classmethod
-    def of(cls, column: Column, held: str) -> CellColumn | None:
-        """A column of features whose cells hold number, truth, or text; None if the loop does not know such columns."""
+    def of(cls, column: Column, held: str) -> ParsedColumn | None:
+        """A column of features whose cells hold number, truth, or text; None if the loop does not read such columns."""
         kinds = {
             ("number", "number"): codes.NUMBER_CELL,
             ("number", "truth"): codes.TRUTH_CELL,
@@ -71,14 +71,14 @@ class CellColumn:
         return cls(name, kinds[column.kind, held], column, prefix, names, groups)
 
 
-class CellRows:
+class TableBuffers:
     """What the compiled loop takes, and rows made of what it has found.
 
-    `columns` are those of features in the order of the coding, then target, weight and tag.
+    `columns` are those of features in the order of the table encoding, then target, weight and tag.
     """
 
-    def __init__(self, columns: list[CellColumn], coding: TableEncoding) -> None:
-        self.columns, self.pairs, self.size = columns, coding.pairs, -1
+    def __init__(self, columns: list[ParsedColumn], encoding: TableEncoding) -> None:
+        self.columns, self.pairs, self.size = columns, encoding.pairs, -1
         fixed = [name.encode() for c in columns for name in c.fixed]
         self.fixed = joined_words(fixed)
         self.prefixes = joined_words([c.prefix.encode() for c in columns])
@@ -93,30 +93,32 @@ class CellRows:
         self.longest = max([1, *self.ngrams.tolist()])
 
     @classmethod
-    def of(cls, reading: ReaderConfig, held: dict[str, str], targets: dict[str, int]) -> CellRows | None:
-        """For a reading whose columns hold what `held` says; None if it has columns that the loop does not know.
+    def of(cls, config: ReaderConfig, held: dict[str, str], targets: dict[str, int]) -> TableBuffers | None:
+        """For a configuration whose columns hold what `held` says; None if it has columns that the loop does not read.
 
         `targets` are the kinds that a target may have, by what it holds.
         """
-        coding = coding_of(reading)
-        if coding.missing is not None:
-            return None  # the loop knows the default markers
-        aside = {getattr(reading, name): name for name in NON_FEATURE_COLUMNS if getattr(reading, name) is not None}
-        found = list[CellColumn | None]()
-        for column in coding.columns:
+        encoding = encoding_of(config)
+        if encoding.missing is not None:
+            return None  # the loop has the default markers
+        aside = {getattr(config, name): name for name in NON_FEATURE_COLUMNS if getattr(config, name) is not None}
+        found = list[ParsedColumn | None]()
+        for column in encoding.columns:
             if not column.is_left_out and column.name not in aside:
-                found.append(CellColumn.of(column, held.get(column.name, "text")))
+                found.append(ParsedColumn.of(column, held.get(column.name, "text")))
         for name, role in aside.items():
             holds = held.get(name, "text")
             kinds = {"target": targets, "weight": {"number": codes.WEIGHT_CELL}, "tag": {"text": codes.TAG_CELL}}[role]
-            found.append(CellColumn(name, kinds[holds], Column(name, "skip")) if holds in kinds else None)
+            found.append(ParsedColumn(name, kinds[holds], Column(name, "skip")) if holds in kinds else None)
         known = [column for column in found if column is not None]
         if len(known) < len(found) or len(aside) < sum(
-            getattr(reading, name) is not None for name in NON_FEATURE_COLUMNS
+            getattr(config, name) is not None for name in NON_FEATURE_COLUMNS
         ):
             return None
         return (
-            None if may_be_one(known) or not all(is_encodable(column.name) for column in known) else cls(known, coding)
+            None
+            if may_be_one(known) or not all(is_encodable(column.name) for column in known)
+            else cls(known, encoding)
         )
 
     def make_room(self, size: int, more: int = 1) -> None:
@@ -174,7 +176,7 @@ class CellRows:
         """What the loop has found, pairs included."""
         n, names = int(self.indptr[rows]), self.table.names
         indices, owners = self.indices[:n].copy(), self.table.about[:names, 4]
-        called = self.table.texts(names)
+        called = self.table.strings(names)
         labels = (owners % 2 == 1) & (owners > 2 * self.first_aside)
         if labels.any():  # names of the target are none of features
             indices = (np.cumsum(~labels) - 1).astype(np.int32)[indices]
@@ -204,9 +206,9 @@ class CompiledParser(ABC):
     unusual. After `MAX_FALLBACKS` such parts in a row the loop is not tried again.
     """
 
-    def __init__(self, reading: ReaderConfig, size: int) -> None:
-        self.reading, self.seen, self.fallbacks = reading, size, 0
-        self.rows: CellRows | None = None
+    def __init__(self, config: ReaderConfig, size: int) -> None:
+        self.config, self.seen, self.fallbacks = config, size, 0
+        self.rows: TableBuffers | None = None
 
     def __call__(self, part: Any) -> Batch | None:
         """Return the rows of a part, which has a `size`; None if one of them is not for the loop."""
@@ -222,7 +224,7 @@ class CompiledParser(ABC):
         """Return the rows of a part; None if one of them is not for the loop."""
 
     @abstractmethod
-    def targets(self, rows: CellRows, count: int) -> Any:
+    def targets(self, rows: TableBuffers, count: int) -> Any:
         """Return the targets of the first rows."""
 
     def found_batch(self, data: bytearray, count: int, cells: Sequence[int], place: Place, read: int) -> Batch:
@@ -230,7 +232,7 @@ class CompiledParser(ABC):
         rows = self.rows
         assert rows is not None
         there = {column.name for column, cell in zip(rows.columns, cells, strict=True) if cell >= 0}
-        target, weight, tag = (getattr(self.reading, role) in there for role in NON_FEATURE_COLUMNS)
+        target, weight, tag = (getattr(self.config, role) in there for role in NON_FEATURE_COLUMNS)
         return Batch(
             rows.features(count),
             self.targets(rows, count) if target else None,
@@ -251,7 +253,7 @@ def is_encodable(name: str) -> bool:
     return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
-def may_be_one(columns: list[CellColumn]) -> bool:
+def may_be_one(columns: list[ParsedColumn]) -> bool:
     """Whether two columns could make one name, such as a category `a` with the value `b=c`, and another `a=b`."""
     names = [name for column in columns for name in column.fixed]
     prefixes = [column.prefix for column in columns if column.prefix]
