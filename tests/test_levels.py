@@ -43,7 +43,7 @@ def table(n=ROWS, seed=0, cities="ABCD"):
     """Return a frame with numbers, categories, dates and missing values, and targets."""
     draw = np.random.default_rng(seed)
     frame = pd.DataFrame({"a": draw.normal(size=n), "k": draw.integers(0, 5, n), "city": draw.choice(list(cities), n)})
-    frame["day"] = pd.date_range("2024-01-01", periods=n, freq="5h").astype(str)
+    frame["day"] = pd.date_range("2024-01-01", periods=n, freq="307min").astype(str)
     frame.loc[draw.random(n) < 0.1, "a"] = np.nan
     frame.loc[draw.random(n) < 0.05, "city"] = None
     effect = frame["city"].map({c: k for k, c in enumerate("ABCDEFG")}).fillna(-1)

@@ -14,7 +14,8 @@ class TableBasis(Component):
 
     - A **curve** of a column of numbers has a hat function at each of its knots. They are the quantiles of the first
       `rows` rows; of a column with at most `knots` different values there, the values. Hats are linear between knots
-      and constant beyond the outermost ones, where the column itself continues linearly.
+      and constant beyond the outermost ones, where the column itself continues linearly. Dates also have curves of
+      the day of the year and of the time of day, which close.
     - A **surface** of two columns has a weight for each node of a grid: `grid` + 1 of the knots of a column, or all of
       them if these are its values; each category; and a missing value. Between nodes it is linear in triangles, so that
       a row has at most three nodes of each pair.

@@ -22,6 +22,7 @@ class ExportedSlot(NamedTuple):
     missing: list[Any]  #: features that stand for a missing number
     codes: dict[Any, int]  #: the points of the values of a category, by feature
     curve: Floats | None  #: [score, knot] weights of hats
+    period: float = 0.0  #: the number is taken as a part of this period, from 0 to 1; 0 if it is taken as it is
 
 
 class ExportedPair(NamedTuple):
@@ -33,7 +34,10 @@ class ExportedPair(NamedTuple):
 
 
 class ExportedBasis(NamedTuple):
-    """The slots and pairs of a model."""
+    """The slots and pairs of a model.
+
+    The last knot and point of a curve that closes have the weights of the first.
+    """
 
     slots: list[ExportedSlot]
     pairs: list[ExportedPair]
@@ -48,24 +52,33 @@ def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:
     names = list(range(core.space.features)) if names is None else names
     of_feature, slots, start = basis.slots_of(roles), list[ExportedSlot](), int(basis.known[0])
     for s, column in enumerate(slot_names(basis, names, roles)):
-        mine = np.flatnonzero(of_feature == s)
+        mine, period = np.flatnonzero(of_feature == of_feature[basis.member[s]]), float(basis.period[s])
         by_role = {role: mine[roles.role[mine] == role].tolist() for role in (IS_NUMBER, IS_CATEGORY, IS_MISSING)}
         numbers = [names[i] for i in by_role[IS_NUMBER]]
         codes = {names[i]: int(basis.codes[i]) for i in by_role[IS_CATEGORY] if i < len(basis.codes)}
         hats, curve = int(basis.hat_counts[s]), None
         if hats:
             curve, start = weights[:, start : start + hats], start + hats
+            curve = np.hstack([curve, curve[:, :1]]) if period else curve
         knots, grid = knots_of(basis, s).tolist(), points_of(basis, s).tolist()
         missing = [names[i] for i in by_role[IS_MISSING]]
         number = numbers[0] if numbers else None
-        slots.append(ExportedSlot(column, int(basis.points[s]), knots, grid, number, missing, codes, curve))
+        points = int(basis.points[s]) + int(period > 0.0)
+        slots.append(ExportedSlot(column, points, knots, grid, number, missing, codes, curve, period))
     pairs = list[ExportedPair]()
     for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
-        shape = slots[a].points, slots[b].points
+        shape = int(basis.points[a]), int(basis.points[b])
         stop = start + shape[0] * shape[1]
-        pairs.append(ExportedPair(a, b, weights[:, start:stop].reshape(-1, *shape)))
+        nodes = weights[:, start:stop].reshape(-1, *shape)
+        pairs.append(ExportedPair(a, b, nodes[:, points_with_first(slots[a])][:, :, points_with_first(slots[b])]))
         start = stop
     return ExportedBasis(slots, pairs)
+
+
+def points_with_first(slot: ExportedSlot) -> list[int]:
+    """Return the points of a slot, with the first one again before that of missing values if its curve closes."""
+    points = list(range(slot.points - int(slot.period > 0.0)))
+    return [*points[:-1], 0, points[-1]] if slot.period else points
 
 
 def nonzero_nodes(nodes: Floats) -> list[tuple[int, Floats]]:

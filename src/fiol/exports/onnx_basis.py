@@ -25,6 +25,9 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
         if slot.curve is None and s not in paired:
             continue
         value = input_columns(graph, f"value_{s}", [place[slot.number]])
+        if slot.period:
+            value = graph.node("Div", [value, number(graph, f"period_{s}", slot.period)], f"periods_{s}")
+            value = graph.node("Sub", [value, graph.node("Floor", [value], f"whole_periods_{s}")], f"phase_{s}")
         missing = None
         if slot.missing:
             found = input_columns(graph, f"missing_features_{s}", [place[name] for name in slot.missing])

@@ -181,7 +181,7 @@ def basis_source(model: ExportedModel) -> str:
 
     slots = "".join(
         f"    {python_literal((slot.points, slot.knots, slot.grid, slot.number, slot.missing))[:-1]}, "
-        f"{{{', '.join(f'{python_literal(name)}: {code}' for name, code in slot.codes.items())}}}),\n"
+        f"{{{', '.join(f'{python_literal(name)}: {code}' for name, code in slot.codes.items())}}}, {slot.period!r}),\n"
         for slot in model.basis.slots
     )
     curves = "".join(

@@ -7,6 +7,7 @@ without their annotations.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from fiol.features.cell_rules import column_features, is_missing
@@ -152,14 +153,14 @@ def terms_of_basis(found: Any, slots: Any, curves: Any, nodes: Any) -> list[tupl
     """Return weights and values of the hats and nodes of a row, a dict of features.
 
     A slot is (number of points, knots, knots that are points, feature that is the number, features of missing values,
-    points of categories).
+    points of categories, period of which the number is taken as a part).
 
-    >>> slots = [(3, [0.0, 2.0], [0.0, 2.0], "a", [], {}), (2, [], [], None, [], {"b=x": 0})]
+    >>> slots = [(3, [0.0, 2.0], [0.0, 2.0], "a", [], {}, 0.0), (2, [], [], None, [], {"b=x": 0}, 0.0)]
     >>> terms_of_basis({"a": 0.5, "b=x": 1.0}, slots, {0: [10.0, 20.0]}, [(0, 1, {0: 7.0, 2: 9.0})])
     [(10.0, 0.75), (20.0, 0.25), (7.0, 0.75), (9.0, 0.25)]
     """
     terms, places = [], []
-    for s, (count, knots, grid, number, missing, codes) in enumerate(slots):
+    for s, (count, knots, grid, number, missing, codes, period) in enumerate(slots):
         point, part = -1, 0.0
         for name in codes:
             point = codes[name] if found.get(name) else point
@@ -167,6 +168,7 @@ def terms_of_basis(found: Any, slots: Any, curves: Any, nodes: Any) -> list[tupl
             point = count - 1
             if not any(found.get(name) for name in missing):
                 value = found.get(number, 0.0)
+                value = value / period - math.floor(value / period) if period else value
                 point, part = place_of_number(value, grid)
                 if s in curves:
                     j, own = place_of_number(value, knots)

@@ -69,7 +69,8 @@ def sql_scores(model: Any, table: str = "data", column: str = "f{}", dialect: st
     ]
     rows = identifier(table)
     if linear.basis is not None:
-        rows = inner_select(linear.basis, lambda slot: slot_source(linear, slot, column, DIALECTS[dialect]), table)
+        own = DIALECTS[dialect]
+        rows = inner_select(linear.basis, lambda slot: slot_source(linear, slot, column, own), table, own)
     return "SELECT\n" + ",\n".join(columns) + f"\nFROM {rows}\n"
 
 
@@ -105,10 +106,10 @@ def slot_source(model: ExportedModel, slot: ExportedSlot, column: str, dialect: 
     codes = [(found[name].condition, code) for name, code in slot.codes.items() if name in found]
     if slot.number is None:
         return SlotSource("", "", codes)
-    own = next(one for one in model.table_encoding.columns if one.name == slot.column)
+    own = next(one for one in model.table_encoding.columns if one.name == slot.number)
     value, missing = found[slot.number].value, missing_condition(own, dialect)
     if not slot.missing:  # no missing value was learned from: as in the model, the number is 0
-        return SlotSource(f"CASE WHEN {missing} THEN 0.0e0 ELSE {value} END", "", [])
+        value, missing = f"CASE WHEN {missing} THEN 0.0e0 ELSE {value} END", ""
     return SlotSource(value, missing, [])
 
 

@@ -5,6 +5,7 @@
 | point of a number | CASE over the points of the grid: the lower end of its interval; the last for a missing value |
 | part of a number | CASE over the points of the grid: where in its interval it is, from 0 to 1 |
 | point of a category | CASE over its values; -1 for values never seen |
+| part of a period | numbers of periods less whole ones, in a SELECT of its own |
 | curve | CASE over the intervals: a line in each |
 | pair | CASE over the number of the lower corner: a plane in each triangle |
 """
@@ -18,7 +19,7 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.exports.basis import ExportedBasis, ExportedPair, ExportedSlot
-from fiol.exports.dialects.standard import identifier, number_literal
+from fiol.exports.dialects.standard import Dialect, identifier, number_literal
 
 
 class SlotSource(NamedTuple):
@@ -44,9 +45,11 @@ def part_name(s: int) -> str:
     return identifier(f"fiol part {s}")
 
 
-def inner_select(basis: ExportedBasis, source: Callable[[ExportedSlot], SlotSource], table: str) -> str:
+def inner_select(
+    basis: ExportedBasis, source: Callable[[ExportedSlot], SlotSource], table: str, dialect: Dialect
+) -> str:
     """Return a table in parentheses with all columns of `table`, and the number, point and part of every slot."""
-    columns, places = list[str](), list[str]()
+    columns, periods, places = list[str](), list[str](), list[str]()
     for s, slot in enumerate(basis.slots):
         found = source(slot)
         if slot.number is None:
@@ -54,13 +57,19 @@ def inner_select(basis: ExportedBasis, source: Callable[[ExportedSlot], SlotSour
             places.append(f"{f'CASE{cases} ELSE -1 END' if cases else '-1'} AS {point_name(s)}")
             continue
         value = f"CASE WHEN {found.missing} THEN NULL ELSE {found.value} END" if found.missing else found.value
-        columns.append(f"{value} AS {value_name(s)}")
+        if slot.period:
+            number = identifier(f"fiol periods {s}")
+            columns.append(f"({value}) / {number_literal(slot.period)} AS {number}")
+            periods.append(f"{number} - {dialect.floor(number)} AS {value_name(s)}")
+        else:
+            columns.append(f"{value} AS {value_name(s)}")
         places.append(f"{point_of_number(slot, value_name(s))} AS {point_name(s)}")
         places.append(f"{part_of_number(slot, value_name(s))} AS {part_name(s)}")
-    first = (
-        f"(SELECT *{''.join(f', {one}' for one in columns)} FROM {identifier(table)}) AS {identifier('fiol values')}"
-    )
-    return f"(SELECT *{''.join(f', {one}' for one in places)} FROM {first}) AS {identifier('fiol places')}"
+    rows = identifier(table)
+    for name, more in (("fiol values", columns), ("fiol parts of periods", periods), ("fiol places", places)):
+        if more or name != "fiol parts of periods":
+            rows = f"(SELECT *{''.join(f', {one}' for one in more)} FROM {rows}{dialect.fence}) AS {identifier(name)}"
+    return rows
 
 
 def point_of_number(slot: ExportedSlot, value: str) -> str:

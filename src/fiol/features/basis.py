@@ -7,7 +7,7 @@ and nothing depends on how rows are cut into chunks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import Chunk
+from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, NO_ROLE, Roles
 
 #: A category has this many points for each of its values in the first rows, and this many more; at most `MOST_POINTS`.
@@ -24,6 +25,10 @@ POINTS_PER_VALUE, MORE_POINTS, MOST_POINTS = 2, 8, 256
 GROWTH_OF_CHECKS = 1.5
 #: Numbers that are compared at once.
 VECTOR = 8
+#: A value that is this close to a knot, in intervals of a period, is there.
+AT_KNOT = 1e-6
+#: Periods over which curves close, by their length in days.
+CYCLES = {cycle.days: cycle for kind in COLUMN_KINDS.values() for cycle in kind.cycles}
 #: The code of a feature that is no value of a category.
 NO_CODE = -1
 
@@ -47,11 +52,15 @@ class ColumnBasis(NamedTuple):
     candidates: Any  #: [slot] 1 if pairs have not been chosen yet, and may be of this slot
     codes: Any  #: [feature] the point of a value of a category, or `NO_CODE`; of features so far
     check: Any  #: [1] the round before which columns are looked at again
+    period: Any  #: [slot] the period of a curve that closes, in units of the column; 0 for other curves
 
     @property
     def hat_counts(self) -> Any:
-        """The number of hats of every slot; a column of two values needs none."""
-        return np.where(self.counts > 2, self.counts, 0)
+        """The number of hats of every slot; a column of two values needs none.
+
+        The knots of a curve that closes are parts of its period, from 0 to 1; the last is the first.
+        """
+        return np.where(self.counts > 2, self.counts - (self.period > 0.0), 0)
 
     @property
     def hats(self) -> int:
@@ -109,9 +118,9 @@ class ColumnBasis(NamedTuple):
         return self._replace(known=np.array([features], np.int32), member=where[self.member], codes=codes)
 
     def slots_of(self, roles: Roles) -> Any:
-        """Return the slot of every feature, -1 without one."""
+        """Return the slot of every feature, the first one of its column; -1 without one."""
         slot_of_column = np.full(roles.size + 1, -1, np.int32)
-        slot_of_column[roles.column[self.member]] = np.arange(len(self.member))
+        slot_of_column[roles.column[self.member][::-1]] = np.arange(len(self.member))[::-1]
         return np.where(roles.role == NO_ROLE, -1, slot_of_column[roles.column])
 
     def with_codes(self, roles: Roles, features: int) -> ColumnBasis:
@@ -153,47 +162,88 @@ def values_of_columns(chunk: Chunk, roles: Roles) -> dict[int, tuple[bool, Float
     return found
 
 
+class NewSlot(NamedTuple):
+    """The slot of a column in the first rows."""
+
+    member: int
+    numeric: bool
+    few: bool
+    points: int
+    knots: Floats
+    in_grid: Any
+    paired: bool
+    period: float = 0.0
+
+
 def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
     """Return knots, points and pairs for the columns in some rows, whose features have these roles."""
-    columns = values_of_columns(chunk, roles)
-    slots, knots, in_grid, different = list[tuple[int, int, int, int]](), list[Any](), list[Any](), list[int]()
+    columns, slots = values_of_columns(chunk, roles), list[NewSlot]()
     for column, (numeric, values, there) in columns.items() if len(columns) <= options.max_columns else ():
-        seen = np.unique(values[there])
-        if not len(seen):
-            continue
+        if there.any():
+            slots += slots_of_column(options, column, numeric, values[there], roles.kinds.get(column))
+    closing = {name_of_part(roles, slot.member, slot.period) for slot in slots if slot.period}
+    paired = [slot.paired and roles.titles.get(slot.member) not in closing for slot in slots]
+    points = np.array([slot.points for slot in slots], np.int32)
+    count = sum(paired)
+    undecided = count * (count - 1) // 2 > options.max_pairs > 0
+    pairs = [] if undecided else combinations(np.flatnonzero(paired).tolist(), 2)
+    left, right = pair_arrays(pairs_that_fit(options, points, pairs))
+    found = ColumnBasis(
+        np.array([roles.size], np.int32),
+        np.array([slot.member for slot in slots], np.int32),
+        np.array([slot.numeric for slot in slots], np.int32),
+        np.array([slot.few for slot in slots], np.int32),
+        points,
+        np.array([len(slot.knots) for slot in slots], np.int32),
+        np.concatenate([np.empty(0), *(slot.knots for slot in slots)]),
+        np.concatenate([np.empty(0, np.int32), *(slot.in_grid for slot in slots)]),
+        left,
+        right,
+        np.array(paired, np.int32) * np.int32(undecided),
+        np.empty(0, np.int32),
+        np.array([chunk.rows + int(options.choice_rows) if undecided else next_check(chunk.rows, options)], np.int64),
+        np.array([slot.period for slot in slots]),
+    )
+    return found.with_codes(roles, roles.size)
+
+
+def slots_of_column(
+    options: TableBasis, column: int, numeric: bool, values: Floats, kind: str | None
+) -> Iterator[NewSlot]:
+    """Yield the slots of a column with these values: one, and one for each period of dates.
+
+    A time of day has a curve that closes, and no other. Dates with whole hours have no curve for the time of day, which
+    would be that of the feature of each hour.
+    """
+    cycles = COLUMN_KINDS[kind].cycles if kind is not None else ()
+    if kind != "time":
+        seen = np.unique(values)
         own, few = seen[:0], True
         if numeric:
             few = len(seen) <= options.knots
-            own = seen if few else np.unique(np.quantile(values[there], np.linspace(0.0, 1.0, options.knots + 1)))
+            own = seen if few else np.unique(np.quantile(values, np.linspace(0.0, 1.0, options.knots + 1)))
         mask = grid_of_knots(len(own), len(own) if few else int(options.grid))
         points = int(mask.sum()) + 1 if numeric else min(POINTS_PER_VALUE * len(seen) + MORE_POINTS, MOST_POINTS)
-        slots.append((column, int(numeric), int(few), points))
-        knots.append(own)
-        in_grid.append(mask)
-        different.append(len(seen))
-    table = np.array(slots, np.int32).reshape(-1, 4)
-    member, is_numeric, is_few, points_of_slots = table.T.copy()
-    paired = np.array([count > 1 for count in different], np.int32)
-    count = int(paired.sum())
-    undecided = count * (count - 1) // 2 > options.max_pairs > 0
-    pairs = [] if undecided else combinations(np.flatnonzero(paired).tolist(), 2)
-    left, right = pair_arrays(pairs_that_fit(options, points_of_slots, pairs))
-    found = ColumnBasis(
-        np.array([roles.size], np.int32),
-        member,
-        is_numeric,
-        is_few,
-        points_of_slots,
-        np.array([len(own) for own in knots], np.int32),
-        np.concatenate([np.empty(0), *knots]),
-        np.concatenate([np.empty(0, np.int32), *in_grid]),
-        left,
-        right,
-        paired * np.int32(undecided),
-        np.empty(0, np.int32),
-        np.array([chunk.rows + int(options.choice_rows) if undecided else next_check(chunk.rows, options)], np.int64),
-    )
-    return found.with_codes(roles, roles.size)
+        yield NewSlot(column, numeric, few, points, own, mask, len(seen) > 1)
+    for cycle in cycles:
+        places = values / cycle.days * cycle.knots
+        if kind == "time" or np.any(np.abs(places - np.round(places)) > AT_KNOT):
+            knots, mask = np.arange(cycle.knots + 1) / cycle.knots, np.ones(cycle.knots + 1, np.int32)
+            yield NewSlot(column, True, False, cycle.knots + 1, knots, mask, bool(cycle.part), cycle.days)
+
+
+def part_of_period(values: Any, period: float) -> Any:
+    """Return numbers as parts of a period, from 0 to 1; as they are without one (0).
+
+    >>> part_of_period(np.array([7305.25, -0.25]), 1.0)
+    array([0.25, 0.75])
+    """
+    return values / period - np.floor(values / period) if period else values
+
+
+def name_of_part(roles: Roles, column: int, period: float) -> str:
+    """Return the name of the part of dates that a curve that closes stands for in pairs, as far as there is one."""
+    return f"{roles.titles.get(column)}.{CYCLES[period].part}"
 
 
 def grid_of_knots(knots: int, intervals: int) -> Any:
@@ -250,7 +300,9 @@ class Expander:
         hats, nodes, known = basis.hat_counts, basis.node_counts, int(basis.known[0])
         curve = np.where(hats > 0, known + np.cumsum(hats) - hats, -1).astype(np.int32)
         inner, *places = inner_knots(basis)
-        self.slots = basis.first_knots, basis.counts, curve, basis.numeric, *places
+        sources = slots[basis.member].astype(np.int32)
+        closing = (basis.period > 0.0) * (basis.counts - 1)
+        self.slots = basis.first_knots, basis.counts, curve, basis.numeric, *places, sources, basis.period, closing
         self.knots = basis.knots, inner, *grid_intervals(basis)
         first = (known + basis.hats + np.cumsum(nodes) - nodes).astype(np.int32)
         self.pairs = basis.left, basis.right, first, basis.points[basis.right]
@@ -275,7 +327,7 @@ class Expander:
     def parts(self) -> tuple[Any, ...]:
         """What `expand_rows` takes between the rows and the memory for them; with buffers that are new."""
         slots = len(self.basis.member)
-        buffers = np.empty(slots), np.empty(slots, np.int32)
+        buffers = np.empty(slots), np.empty(slots, np.int32), np.empty(slots, np.int32)
         return self.features, self.numbers, int(self.basis.known[0]), self.slots, self.knots, self.pairs, buffers
 
     def expanded(self, chunk: Chunk, reuse: bool = False) -> tuple[Chunk, Chunk]:

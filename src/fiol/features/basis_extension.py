@@ -98,7 +98,7 @@ def extended_basis(options: TableBasis, basis: ColumnBasis, chunk: Chunk, roles:
         return None
     columns, slots = values_of_columns(chunk, roles), slot_knots(basis)
     moved = False
-    for s in np.flatnonzero(basis.numeric).tolist():
+    for s in np.flatnonzero((basis.numeric > 0) & (basis.period == 0.0)).tolist():
         column = columns.get(int(roles.column[basis.member[s]]))
         if column is not None:
             _, values, there = column
@@ -110,7 +110,7 @@ def extended_basis(options: TableBasis, basis: ColumnBasis, chunk: Chunk, roles:
 
 def any_moved(basis: ColumnBasis, chunk: Chunk, roles: Roles) -> bool:
     """Return whether a column may have moved in these rows; as a rule none has, and that is found quickly."""
-    slots, numeric = basis.slots_of(roles), basis.numeric > 0
+    slots, numeric = basis.slots_of(roles), (basis.numeric > 0) & (basis.period == 0.0)
     if not numeric.any():
         return False
     first = basis.first_knots
@@ -144,12 +144,13 @@ def with_knots(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Extension:
     few, points = basis.few.copy(), basis.points.copy()
     for s, (old, new) in enumerate(zip(slot_knots(basis), slots, strict=True)):
         own = np.arange(points[s])
-        if basis.numeric[s]:
+        if basis.numeric[s] and not basis.period[s]:
             few[s], points[s] = new.few, len(new.points) + 1
             own = np.append(nearest_knots(old.points, new.points), basis.points[s] - 1)
         sources.append(own)
         if len(new.knots) > 2:
             known = first_hat + nearest_knots(old.knots, new.knots)
+            known = known[: len(known) - int(basis.period[s] > 0.0)]
             hats.append(known if basis.hat_counts[s] else np.full(len(new.knots), FRESH))
         first_hat += int(basis.hat_counts[s])
     changed = basis._replace(

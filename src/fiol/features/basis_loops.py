@@ -33,9 +33,13 @@ def part_of_interval(value, low, width):
 
 
 @inlined
-def read_columns(row, values, start, end, features, numeric, found, points):
-    """Write the number of every column of numbers and the point of every category or missing value."""
+def read_columns(row, values, start, end, features, slots, found, points):
+    """Write the number of every column of numbers and the point of every category or missing value.
+
+    A slot whose curve closes has the part of its period instead of the number of its column.
+    """
     role, slot, code = features
+    _, _, _, numeric, _, _, sources, period, closing = slots
     for s in range(np.uint64(points.shape[0])):
         found[s], points[s] = 0.0, OF_NUMBER if numeric[s] else NO_POINT
     for k in range(start, end):
@@ -47,6 +51,13 @@ def read_columns(row, values, start, end, features, numeric, found, points):
             found[its] = values[k]
         else:
             points[its] = code[i]
+    for k in range(np.uint64(points.shape[0])):
+        own = np.uint64(points.shape[0]) - np.uint64(1) - k  # the source is before, or the slot itself
+        if period[own] > 0.0:
+            source = np.uint64(sources[own])
+            periods = found[source] / period[own]
+            found[own], is_number = periods - np.floor(periods), points[source] == OF_NUMBER
+            points[own] = OF_NUMBER if is_number else closing[own]
 
 
 @inlined
@@ -59,16 +70,17 @@ def write_features(entries, values, start, end, numbers, indices, data, n):
 
 
 @inlined
-def write_hats(slots, knots, parts, points, indices, data, n):
+def write_hats(slots, knots, parts, points, ahead, indices, data, n):
     """Write the hats of a row from place n; return the next place. Numbers in `parts` become their parts of the grid.
 
     The number of a slot is between two knots, whose hats are its distances from the other knot, and between two points
-    of the grid, of which the lower one is written to `points`.
+    of the grid, of which the lower one is written to `points`; the other one is `ahead` of it. The end of the last
+    interval of a curve that closes is its first knot.
     """
-    first, count, curve, _, first_inner, inner_count = slots
+    first, count, curve, _, first_inner, inner_count, _, _, closing = slots
     knots, inner, interval, low, width = knots
     for s in range(np.uint64(points.shape[0])):
-        value, parts[s] = parts[s], 0.0
+        value, parts[s], ahead[s] = parts[s], 0.0, 0
         if points[s] != OF_NUMBER:
             continue
         if count[s] < 2:  # a constant
@@ -77,18 +89,33 @@ def write_hats(slots, knots, parts, points, indices, data, n):
         j = interval_of(inner, first_inner[s], inner_count[s], value)
         i = np.uint64(first[s] + j)
         points[s], parts[s] = interval[i], part_of_interval(value, low[i], width[i])
+        back = closing[s] if j + 1 == closing[s] else np.int32(0)
+        ahead[s] = 1 - back
         if curve[s] >= 0:
             part = part_of_interval(value, knots[i], knots[i + np.uint64(1)] - knots[i])
             hat = curve[s] + j
+            if back:  # the end of the interval has the first hat
+                hat, back, part = hat + 1 - back, back - 2, 1.0 - part
             indices[n], data[n] = hat, 1.0 - part
             n += np.uint64(part < 1.0)
-            indices[n], data[n] = hat + 1, part
+            indices[n], data[n] = hat + 1 + back, part
             n += np.uint64(part > 0.0)
     return n
 
 
 @inlined
-def write_nodes(pairs, parts, points, indices, data, m):
+def sort_entries(indices, data, start, end):
+    """Sort a few entries by their features."""
+    for k in range(start + np.uint64(1), end):
+        j = np.uint64(k)
+        while j > start and indices[j - np.uint64(1)] > indices[j]:
+            i = j - np.uint64(1)
+            indices[i], indices[j], data[i], data[j] = indices[j], indices[i], data[j], data[i]
+            j = i
+
+
+@inlined
+def write_nodes(pairs, parts, points, ahead, indices, data, m):
     """Write the nodes of a row from place m: the corners of the triangle that each pair is in; return the next place.
 
     With parts a >= b of the two intervals, they are (0, 0), (1, 0) and (1, 1), with values 1 - a, a - b and b.
@@ -100,13 +127,17 @@ def write_nodes(pairs, parts, points, indices, data, m):
             continue
         a, b, step = parts[i], parts[j], size[p]
         node = first[p] + points[i] * step + points[j]
-        large, small, aside = (a, b, step) if a >= b else (b, a, np.int32(1))
+        up, along = ahead[i] * step, ahead[j]
+        large, small, aside = (a, b, up) if a >= b else (b, a, along)
+        start = m
         indices[m], data[m] = node, 1.0 - large
         m += np.uint64(large < 1.0)
         indices[m], data[m] = node + aside, large - small
         m += np.uint64(large > small)
-        indices[m], data[m] = node + step + 1, small
+        indices[m], data[m] = node + up + along, small
         m += np.uint64(small > 0.0)
+        if up < 0 or along < 0:
+            sort_entries(indices, data, start, m)
     return m
 
 
@@ -119,17 +150,18 @@ def expand_rows(chunk, features, numbers, known, slots, knots, pairs, buffers, l
     chunk : rows of features as they are.
     features : role, slot and point of every feature; a slot is a column with a curve or with pairs.
     numbers : of every feature, in `lower` and in `upper`; the first `known` are before all hats.
-    slots : first knot, number of knots, first hat (or -1), whether it is a number; first inner knot, number of them.
+    slots : first knot, number of knots, first hat (or -1), whether it is a number; first inner knot, number of them;
+        the slot whose number it has; its period (or 0); the number of knots of a curve that closes (or 0).
     knots : of all slots; inner ones with some at infinity, see `inner_knots`; the interval of the grid that each
         knot is in: its number, lower point and width.
     pairs : two slots, the first node of each pair, the number of points of the second slot.
-    buffers : a number and a point for every slot.
+    buffers : a number and two points for every slot.
     lower, upper : with place for one more entry; `upper` stays as it is if there are no pairs.
     """
     starts, entries, values = borrowed(chunk)
     features, slots, knots, pairs = borrowed(features), borrowed(slots), borrowed(knots), borrowed(pairs)
     in_lower, in_upper = borrowed(numbers)
-    parts, points = borrowed(buffers)
+    parts, points, ahead = borrowed(buffers)
     lower_starts, lower_indices, lower_data = borrowed(lower)
     upper_starts, upper_indices, upper_data = borrowed(upper)
     paired, n, m = pairs[0].shape[0] > 0, np.uint64(0), np.uint64(0)
@@ -139,14 +171,14 @@ def expand_rows(chunk, features, numbers, known, slots, knots, pairs, buffers, l
         split = end
         while split > start and entries[split - np.uint64(1)] >= known:
             split -= np.uint64(1)
-        read_columns(entries, values, start, end, features, slots[3], parts, points)
+        read_columns(entries, values, start, end, features, slots, parts, points)
         n = write_features(entries, values, start, split, in_lower, lower_indices, lower_data, n)
-        n = write_hats(slots, knots, parts, points, lower_indices, lower_data, n)
+        n = write_hats(slots, knots, parts, points, ahead, lower_indices, lower_data, n)
         if paired:
             for k in range(row, n):
                 upper_indices[m], upper_data[m] = lower_indices[k], lower_data[k]
                 m += np.uint64(1)
-            m = write_nodes(pairs, parts, points, upper_indices, upper_data, m)
+            m = write_nodes(pairs, parts, points, ahead, upper_indices, upper_data, m)
             m = write_features(entries, values, split, end, in_upper, upper_indices, upper_data, m)
             upper_starts[r + 1] = m
         n = write_features(entries, values, split, end, in_lower, lower_indices, lower_data, n)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.basis import ColumnBasis
+from fiol.features.basis import CYCLES, ColumnBasis
 from fiol.features.column_kinds import MISSING
 from fiol.features.column_roles import Roles
 
@@ -20,15 +20,26 @@ OTHERS = "(others)"
 
 
 def slot_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[str]:
-    """Return the name of the column of every slot; `names` are those of the features as they are."""
-    columns = roles.column[basis.member].tolist()
-    return [roles.titles.get(first, str(names[first])) for first in columns]
+    """Return the name of the column of every slot; `names` are those of the features as they are.
+
+    Curves of dates that close have the name of their period as well, such as `day.yearday`.
+    """
+    columns, own = roles.column[basis.member].tolist(), basis.slots_of(roles)[basis.member].tolist()
+    periods = basis.period.tolist()
+    ends = ["" if s == first else f".{CYCLES[periods[s]].name}" for s, first in enumerate(own)]
+    return [roles.titles.get(first, str(names[first])) + end for first, end in zip(columns, ends, strict=True)]
 
 
 def knots_of(basis: ColumnBasis, slot: int) -> Any:
     """Return the knots of a slot."""
     start = int(basis.counts[:slot].sum())
     return basis.knots[start : start + int(basis.counts[slot])]
+
+
+def shown_knots(basis: ColumnBasis, slot: int) -> Any:
+    """Return the knots of a slot in the unit of its names: hours and days, if its curve closes."""
+    period = float(basis.period[slot])
+    return knots_of(basis, slot) * (CYCLES[period].unit if period else 1.0)
 
 
 def points_of(basis: ColumnBasis, slot: int) -> Any:
@@ -50,6 +61,9 @@ def point_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[
     """
     slots, found = basis.slots_of(roles), list[list[str]]()
     for s, column in enumerate(slot_names(basis, names, roles)):
+        if basis.period[s]:
+            found.append([*(f"{column}{HAT}{knot:.6g}" for knot in shown_knots(basis, s)[:-1]), column + MISSING])
+            continue
         if basis.numeric[s]:
             sign = "=" if basis.few[s] else HAT
             found.append([*(f"{column}{sign}{point:.12g}" for point in points_of(basis, s)), column + MISSING])
@@ -68,7 +82,7 @@ def hat_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[st
     return [
         f"{columns[s]}{HAT}{knot!r}"
         for s in np.flatnonzero(basis.hat_counts).tolist()
-        for knot in knots_of(basis, s).tolist()
+        for knot in (shown_knots(basis, s).round(9)[:-1] if basis.period[s] else knots_of(basis, s)).tolist()
     ]
 
 

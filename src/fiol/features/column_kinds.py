@@ -20,6 +20,23 @@ compare them with this table.
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
+
+
+class Cycle(NamedTuple):
+    """A period of dates and times, over which a curve closes: its value at the end is that at the start."""
+
+    name: str
+    days: float  #: the length of the period, in days
+    knots: int  #: evenly spaced, the first at the start of the period
+    unit: float  #: the length of the period in the unit that names and pictures use
+    part: str  #: the part of a date that it stands for in pairs; "" if it is in no pairs
+
+
+#: The mean year of the calendar, from January 1 at midnight.
+YEAR = Cycle("yearday", 365.2425, 12, 365.2425, "")
+#: The time of day in hours.
+DAY = Cycle("time", 1.0, 24, 24.0, "hour")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +48,7 @@ class ColumnKind:
     sign: str = ""  #: between the name of the column and a text, in names of features
     is_number: bool = False  #: whether a value is one number, and nothing else
     parts: tuple[str, ...] = ()  #: of a date or time, in the order of a row's features
+    cycles: tuple[Cycle, ...] = ()  #: periods over which curves of the column close
     is_left_out: bool = False
     has_several: bool = False  #: whether a row may have several of the features at once
 
@@ -49,8 +67,9 @@ COLUMN_KINDS = {
         "parts of a date:",
         f"date, date:%m/%d/%Y (parts: {' '.join(f'%{letter}' for letter in DATE_LETTERS)})",
         parts=("days", "month", "weekday", "hour"),
+        cycles=(YEAR, DAY),
     ),
-    "time": ColumnKind("the time of day:", "time", parts=("days", "hour")),
+    "time": ColumnKind("the time of day:", "time", parts=("days", "hour"), cycles=(DAY,)),
     "skip": ColumnKind("left out", "skip", is_left_out=True),
     "id": ColumnKind("left out: every value is different, or the row's number", is_left_out=True),
     "undecided": ColumnKind("no value so far"),

@@ -22,6 +22,7 @@ class Roles(NamedTuple):
     role: Any
     column: Any
     titles: Mapping[int, str]  #: names of columns by their first feature, as far as these are not names of features
+    kinds: Mapping[int, str] = {}  #: kinds of columns of dates and times, by their first feature
 
     @property
     def size(self) -> int:
@@ -30,7 +31,7 @@ class Roles(NamedTuple):
 
     def first(self, features: int) -> Roles:
         """Return the roles of the first features."""
-        return Roles(self.role[:features], self.column[:features], self.titles)
+        return self._replace(role=self.role[:features], column=self.column[:features])
 
 
 def has_curve(kind: str) -> bool:
@@ -63,6 +64,8 @@ class ColumnRoles:
         """Forget all features."""
         #: The role of every feature, the first feature of its column, and the first feature of every column.
         self.role, self.column, self.first = list[int](), list[int](), dict[str, int]()
+        #: The kinds of columns of dates and times, by their first feature.
+        self.kinds = dict[int, str]()
         self.known = columns_of_numbers(0)
 
     def of(self, names: Sequence[Any] | None, features: int, encoding: TableEncoding | None) -> Roles:
@@ -79,8 +82,10 @@ class ColumnRoles:
                 role, column = role_of(names[i], kinds, pairs)
                 self.role.append(role)
                 self.column.append(self.first.setdefault(column, i))
+                if role in (IS_NUMBER, IS_MISSING) and column in kinds and COLUMN_KINDS[kinds[column]].cycles:
+                    self.kinds[self.column[-1]] = kinds[column]
             titles = {i: column for column, i in self.first.items()}
-            self.known = Roles(np.array(self.role, np.int32), np.array(self.column, np.int32), titles)
+            self.known = Roles(np.array(self.role, np.int32), np.array(self.column, np.int32), titles, dict(self.kinds))
         return self.known
 
 

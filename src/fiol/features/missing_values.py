@@ -46,7 +46,7 @@ def roles_with_never_seen(roles: Roles, indicators: Indices, features: int) -> R
     role[: roles.size], column[: roles.size] = roles.role, roles.column
     new = np.flatnonzero(indicators >= roles.size)
     role[indicators[new]], column[indicators[new]] = IS_MISSING, roles.column[new]
-    return Roles(role, column, roles.titles)
+    return roles._replace(role=role, column=column)
 
 
 def indicators_at_level(indicators: Indices, basis: Any, level: int) -> Indices:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.features.basis import ColumnBasis, values_of_columns
+from fiol.features.basis import ColumnBasis, part_of_period, values_of_columns
 from fiol.features.chunk import Chunk
 from fiol.features.column_roles import Roles
 
@@ -82,8 +82,9 @@ def judged_pairs(
     for s in np.flatnonzero(basis.candidates).tolist():
         column = columns.get(int(roles.column[basis.member[s]]))
         if column is not None:
+            numeric, values, there = column
             slots.append(s)
-            groups.append(group_of_values(*column))
+            groups.append(group_of_values(numeric, part_of_period(values, float(basis.period[s])), there))
     slopes = negative_slopes(loss, scores, y)
     if len(slots) > MOST_JUDGED:
         mean = np.broadcast_to(scores.mean(axis=0), scores.shape).copy()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fiol.learner.calendar_ticks import calendar_ticks
 from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_categories
 
 #: Okabe and Ito's blue, which color-blind readers can distinguish, and a grey.
@@ -54,19 +55,24 @@ def draw_column(ax: Any, effect: ColumnEffect, score: int) -> None:
         ax.plot(effect.points, values, color=CURVE_COLOR)
         ax.set_zorder(shares.get_zorder() + 1)
         ax.patch.set_visible(False)
+        ticks = calendar_ticks(effect.axis, float(effect.points[0]), float(effect.points[-1]))
+        if ticks:
+            ax.set_xticks(*zip(*ticks, strict=True))
     ax.set(title=effect.name)
 
 
 def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int) -> None:
-    """Draw the cells of a pair of columns as a heat map; cells without rows are empty."""
-    values = np.where(effect.shares > 0.0, effect.values[score], np.nan).T
+    """Draw the cells of a pair of columns as a heat map; cells without rows are empty, and points left out."""
+    across, up = (np.flatnonzero(effect.shares.sum(axis=axis) > 0.0) for axis in (1, 0))
+    cells = np.ix_(across, up)
+    values = np.where(effect.shares[cells] > 0.0, effect.values[score][cells], np.nan).T
     largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     image = ax.imshow(values, origin="lower", aspect="auto", cmap="RdBu", vmin=-largest, vmax=largest)
     for bins, name, ticks in (
-        (effect.left_points, effect.left, ax.set_xticks),
-        (effect.right_points, effect.right, ax.set_yticks),
+        ([effect.left_points[k] for k in across], effect.left, ax.set_xticks),
+        ([effect.right_points[k] for k in up], effect.right, ax.set_yticks),
     ):
         places = range(0, len(bins), max(1, -(-len(bins) // MOST_TICKS)))
-        ticks(list(places), [bins[k].removeprefix(name).lstrip(" =")[:8] for k in places], rotation=30, fontsize=8)
+        ticks(list(places), [bins[k].removeprefix(name).lstrip(" =~")[:10] for k in places], rotation=30, fontsize=8)
     ax.set(title=effect.name, xlabel=effect.left, ylabel=effect.right)
     figure.colorbar(image, ax=ax)

@@ -8,21 +8,23 @@ import numpy as np
 
 from fiol.components.row import Floats
 from fiol.engine.levels_engine import LevelsEngine
-from fiol.features.basis import ColumnBasis
-from fiol.features.basis_names import knots_of, point_names, points_of, slot_names
+from fiol.features.basis import CYCLES, ColumnBasis
+from fiol.features.basis_names import HAT, knots_of, point_names, points_of, shown_knots, slot_names
 from fiol.features.column_kinds import PART_VALUES
 from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, Roles
+from fiol.learner.calendar_ticks import date_text
 
 
 class ColumnEffect(NamedTuple):
     """What a column adds to scores at some of its values; its mean over rows is 0."""
 
     name: str
-    points: Any  #: the knots of a column of numbers, or the categories as text
+    points: Any  #: the knots of a column of numbers in the unit of its axis, or the categories as text
     numeric: bool
     values: Floats  #: [score, point]
     shares: Floats  #: [point] of the rows, estimated
     deviations: Floats  #: [point] standard deviation of the value that the rows so far leave
+    axis: str = "number"  #: what points are: numbers, "date" (days since 2000), "yearday" or "time" (hours)
 
     @property
     def size(self) -> float:
@@ -126,7 +128,7 @@ def hat_deviations(engine: LevelsEngine) -> Floats:
 def pair_effects(parts: Parts) -> tuple[dict[int, Floats], list[PairEffect]]:
     """Return the effects of all pairs, less their means over each column; and these means, [score, point] by slot."""
     basis, columns = parts.basis, parts.columns
-    points, means, found = point_names(basis, parts.names, parts.roles), dict[int, Floats](), list[PairEffect]()
+    points, means, found = shown_points(parts), dict[int, Floats](), list[PairEffect]()
     start = int(basis.known[0]) + basis.hats
     for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
         shape = int(basis.points[a]), int(basis.points[b])
@@ -144,6 +146,16 @@ def pair_effects(parts: Parts) -> tuple[dict[int, Floats], list[PairEffect]]:
     return means, found
 
 
+def shown_points(parts: Parts) -> list[list[str]]:
+    """Return the names of the points of every slot, with dates instead of days since 2000."""
+    found = point_names(parts.basis, parts.names, parts.roles)
+    for s, column in enumerate(parts.columns):
+        if axis_of_slot(parts, s) == "date" and parts.basis.numeric[s]:
+            dates = [f"{column}{HAT}{date_text(days)}" for days in points_of(parts.basis, s).tolist()]
+            found[s] = [*dates, found[s][-1]]
+    return found
+
+
 def column_effect(parts: Parts, s: int, means: Floats | None) -> ColumnEffect:
     """Return the effect of a slot; `means` are those of its pairs, [score, point]."""
     basis, slots = parts.basis, parts.basis.slots_of(parts.roles)
@@ -157,25 +169,46 @@ def column_effect(parts: Parts, s: int, means: Floats | None) -> ColumnEffect:
         labels = [str(parts.names[i]).partition("=")[2] or "missing" for i in features.tolist()]
         found = labels, False, values, shares, np.zeros(len(features))
     else:
-        knots = knots_of(basis, s)
-        (feature,) = np.flatnonzero((slots == s) & (parts.roles.role == IS_NUMBER))
-        values, shares = parts.weights[:, numbers[feature], None] * knots, np.full(len(knots), 1.0 / len(knots))
-        deviations = np.zeros(len(knots))
-        if basis.hat_counts[s]:
-            first = int(basis.hat_counts[:s].sum())
-            hats = slice(first, first + len(knots))
-            own = slice(int(basis.known[0]) + first, int(basis.known[0]) + first + len(knots))
-            values, shares, deviations = (
-                values + parts.weights[:, own],
-                shares_of_masses(parts.squares[own]),
-                parts.deviations[hats],
-            )
-        if means is not None:
-            values = values + np.array([np.interp(knots, points_of(basis, s), own) for own in means[:, :-1]])
-        found = knots, True, values, shares, deviations  # type: ignore[assignment]
+        found = numeric_effect(parts, s, numbers, means)  # type: ignore[assignment]
     points, numeric, values, shares, deviations = found
     values = values - (values @ shares)[:, None]
-    return ColumnEffect(parts.columns[s], points, numeric, values, shares, deviations)
+    return ColumnEffect(parts.columns[s], points, numeric, values, shares, deviations, axis_of_slot(parts, s))
+
+
+def numeric_effect(
+    parts: Parts, s: int, numbers: Any, means: Floats | None
+) -> tuple[Any, bool, Floats, Floats, Floats]:
+    """Return knots, True, and values, shares and deviations at the knots of a column of numbers, or of a period of it.
+
+    `numbers` are those of the features as they are; `means` are those of its pairs, [score, point].
+    """
+    basis, slots = parts.basis, parts.basis.slots_of(parts.roles)
+    knots, hats = knots_of(basis, s), int(basis.hat_counts[s])
+    at_knots = np.arange(len(knots)) % max(hats, 1)  # the last knot of a curve that closes is the first
+    values, shares = np.zeros((len(parts.weights), len(knots))), np.full(len(knots), 1.0 / len(knots))
+    deviations = np.zeros(len(knots))
+    for feature in np.flatnonzero((slots == s) & (parts.roles.role == IS_NUMBER)).tolist():
+        values = parts.weights[:, numbers[feature], None] * knots * (basis.period[s] or 1.0)
+    if hats:
+        first = int(basis.hat_counts[:s].sum())
+        own = int(basis.known[0]) + first + at_knots
+        masses = parts.squares[own]
+        if len(masses) > hats:  # rows near the first knot are near the last one as well
+            masses[[0, -1]] *= 0.5
+        values = values + parts.weights[:, own]
+        shares, deviations = shares_of_masses(masses), parts.deviations[first + at_knots]
+    if means is not None:
+        at_points = means[:, :-1] if not basis.period[s] else np.hstack([means[:, :-1], means[:, :1]])
+        values = values + np.array([np.interp(knots, points_of(basis, s), own) for own in at_points])
+    return shown_knots(basis, s), True, values, shares, deviations
+
+
+def axis_of_slot(parts: Parts, s: int) -> str:
+    """Return what the points of a slot are: numbers, dates, days of the year, or times of day."""
+    period = float(parts.basis.period[s])
+    if period:
+        return CYCLES[period].name
+    return parts.roles.kinds.get(int(parts.roles.column[parts.basis.member[s]]), "number")
 
 
 def shares_of_masses(masses: Floats) -> Floats:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fiol.learner.calendar_ticks import calendar_ticks
 from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_categories
 from fiol.reports.html import LONGEST_CELL, Card, bar_table
 from fiol.reports.svg import (
@@ -65,23 +66,23 @@ def column_effect_card(effect: ColumnEffect, unit: str, labels: Sequence[Any] | 
         named = zip(labels, effect.values, strict=True)
         curves = [DrawnCurve(effect.points, own.tolist(), str(label), "other") for label, own in named]
         up = axis_for(unit, effect.values.ravel().tolist())
-        picture = figure(curves, Axis(name, *ends(effect.points)), up, title)
+        picture = figure(curves, axis_of(effect), up, title)
         return Card(title, picture, "What the column adds to the score of each class; the mean over rows is 0.")
     remark = f"What the column adds to the score, in {unit}; the mean over rows is 0. Band: two standard deviations."
     return Card(title, curve_picture(effect, unit, title), remark + " Bars: how many rows.")
 
 
-def ends(points: Any) -> tuple[float, float]:
-    """Return the first and the last of some knots, which differ."""
-    return float(points[0]), float(points[-1])
+def axis_of(effect: ColumnEffect) -> Axis:
+    """Return the axis from the first to the last knot of a column."""
+    low, high = float(effect.points[0]), float(effect.points[-1])
+    return Axis(shortened(effect.name), low, high, labels=calendar_ticks(effect.axis, low, high))
 
 
 def curve_picture(effect: ColumnEffect, unit: str, alt: str) -> str:
     """Return a curve with its band, and bars with the shares of rows below."""
     values, deviations = effect.values[0], np.minimum(effect.deviations, 10.0 * effect.size)
     low, high = values - 2.0 * deviations, values + 2.0 * deviations
-    across = Axis(shortened(effect.name), *ends(effect.points))
-    area = PlotArea(across, axis_for(unit, [*low.tolist(), *high.tolist()]), PAGE_WIDTH - 22.0)
+    area = PlotArea(axis_of(effect), axis_for(unit, [*low.tolist(), *high.tolist()]), PAGE_WIDTH - 22.0)
     band = [area.at(x, y) for x, y in zip(effect.points, high, strict=True)]
     band += [area.at(x, y) for x, y in zip(effect.points[::-1], low[::-1], strict=True)]
     line = [area.at(x, y) for x, y in zip(effect.points, values, strict=True)]
@@ -159,10 +160,7 @@ def spaced(count: int, most: int) -> range:
 def bin_text(name: str, column: str) -> str:
     """Return the value of a bin without its column, in few letters.
 
-    >>> bin_text("a=1", "a"), bin_text("temp in [0.2512345, 0.3)", "temp"), bin_text("a is missing", "a")
-    ('1', '0.2512', 'missing')
+    >>> bin_text("a=1", "a"), bin_text("day~2011-03-04", "day"), bin_text("a is missing", "a")
+    ('1', '2011-03-04', 'missing')
     """
-    text = name.removeprefix(column)
-    if text.startswith(" in ["):
-        return f"{float(text[5:].partition(',')[0]):.4g}"
-    return shortened(text.lstrip("=").removeprefix(" is "), 9)
+    return shortened(name.removeprefix(column).lstrip("=~").removeprefix(" is "), 10)

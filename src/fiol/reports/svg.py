@@ -38,6 +38,7 @@ class Axis(NamedTuple):
     high: float
     log: bool = False
     unit: str = ""  #: "%" shows 0.5 as 50 %
+    labels: Sequence[tuple[float, str]] = ()  #: places and texts of ticks; without, they are round numbers
 
     def place(self, value: float) -> float:
         """Return the position of a value, from 0 to 1; values outside of the range are at its end.
@@ -56,6 +57,8 @@ class Axis(NamedTuple):
         >>> Axis("loss", 0.41, 0.69).ticks(), Axis("rows", 1000.0, 40000.0, log=True).ticks()
         ([0.45, 0.5, 0.55, 0.6, 0.65], [1000.0, 2000.0, 5000.0, 10000.0, 20000.0])
         """
+        if self.labels:
+            return [place for place, _ in self.labels]
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
             steps = (1, 2, 5) if last - first <= 2 else (1, 3) if last - first <= 3 else (1,)
@@ -74,6 +77,8 @@ class Axis(NamedTuple):
 
     def text(self, value: float) -> str:
         """Return the label of a tick."""
+        if self.labels:
+            return dict(self.labels)[value]
         return f"{100 * value:g} %" if self.unit == "%" else short_number(value)
 
 

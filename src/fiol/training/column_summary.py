@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.basis_names import slot_names
 from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_names import column_and_value
 from fiol.features.named_rows import NamedRows
@@ -71,8 +70,10 @@ def count_features(summaries: Sequence[dict[str, Any]], model: Any) -> list[dict
         if column is not None:
             counts[column] += 1
     if levels is not None and levels.basis is not None:
-        curves = slot_names(levels.basis, names, model.core.space.roles)
-        for column, hats in zip(curves, levels.basis.hat_counts.tolist(), strict=True):
+        roles = model.core.space.roles
+        own = roles.column[levels.basis.member].tolist()
+        for first, hats in zip(own, levels.basis.hat_counts.tolist(), strict=True):
+            column = roles.titles.get(first, str(names[first]))
             counts[column] = counts.get(column, 0) + hats
     return [{**summary, "features": counts.get(summary["name"])} for summary in summaries]
 

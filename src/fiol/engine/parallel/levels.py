@@ -159,7 +159,8 @@ def check_same_columns(k: int, expected: ColumnBasis, found: ColumnBasis) -> Non
     So have copies of one learner, which may have added knots since.
     """
     categories = expected.numeric == 0
-    same = all(np.array_equal(getattr(expected, name), getattr(found, name)) for name in ("numeric", "left", "right"))
+    names = "numeric", "period", "left", "right"
+    same = all(np.array_equal(getattr(expected, name), getattr(found, name)) for name in names)
     if not same or not np.array_equal(expected.points[categories], found.points[categories]):
         raise ValueError(
             f"learners[{k}] has other columns or pairs: merge learners that are copies of one learner, which has found "

@@ -9,6 +9,7 @@ class PostgreSql(Dialect):
     """PostgreSQL 12 and later, with the default settings of `DateStyle` and `standard_conforming_strings`."""
 
     name = "postgresql"
+    fence = " OFFSET 0"
 
     def number(self, column: str) -> str:
         """Return the value of a column of numbers, which may be NUMERIC."""

@@ -9,6 +9,12 @@ class Sqlite(Dialect):
     """SQLite 3; NaN is NULL there."""
 
     name = "sqlite"
+    fence = " LIMIT -1 OFFSET 0"
+
+    def floor(self, number: str) -> str:
+        """Return the largest whole number that is at most a number; many builds of SQLite have no FLOOR."""
+        whole = f"CAST({number} AS INTEGER)"
+        return f"({whole} - ({number} < {whole}))"
 
     def trimmed(self, column: str) -> str:
         """Return a column as text without blanks at its ends."""

@@ -17,6 +17,8 @@ class Dialect:
     """Standard SQL, which has no common functions for parts of dates. Arguments are SQL expressions."""
 
     name = "standard"
+    #: The end of a nested SELECT whose expressions must not be copied into the outer one, each time they are used.
+    fence = ""
 
     # --- numbers ------------------------------------------------------------------------------
 
@@ -31,6 +33,10 @@ class Dialect:
     def number_of_text(self, text: str) -> str:
         """Return the number that a text is."""
         return f"CAST({text} AS DOUBLE PRECISION)"
+
+    def floor(self, number: str) -> str:
+        """Return the largest whole number that is at most a number."""
+        return f"FLOOR({number})"
 
     # --- text ---------------------------------------------------------------------------------
 
