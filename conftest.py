@@ -68,7 +68,7 @@ def examples_in_the_interpreter(request):
     if not isinstance(request.node, pytest.DoctestItem) or request.node.name in COMPILED:
         yield
         return
-    from tests.interpreted import (  # imported here: numba is told of its cache above
+    from tests.interpreted import (  # imported here: numba reads the folder of its cache, set above
         check_uncompiled,
         interpret_all,
         interpret_ensembles,

@@ -11,7 +11,7 @@ COMPILED_ANYWAY = (fiol.Stacked(fiol.Logistic()), fiol.Stacked(fiol.Squared()))
 
 
 def interpret(patch):
-    """Let learners and models of several work in the interpreter unless they are told otherwise.
+    """Let learners and models of several work in the interpreter unless they are given `compiled`.
 
     Default ensembles are compiled all the same, unless nothing is (NUMBA_DISABLE_JIT) or `interpret_ensembles` follows.
     """

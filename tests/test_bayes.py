@@ -75,7 +75,7 @@ def test_bayes_learner_regret_is_at_most_log_k(seed, loss, switching, against, w
     weight = rng.uniform(0.0, 1.0, T) if weighted else np.ones(T)
     options = {"classes": [0, 1, 2]} if joint else {}
     whole, alone = new(ensemble(loss, switching), **options), [new(m, **options) for m in ensemble(loss).members]
-    told, scores, each = [], [], []
+    targets, scores, each = [], [], []
     for t in range(T):
         row = X[t : t + 1]
         believed = whole.scores(row) if against == "whole" else alone[int(whole.mixing.argmax())].scores(row)
@@ -85,11 +85,11 @@ def test_bayes_learner_regret_is_at_most_log_k(seed, loss, switching, against, w
             target = int(t * 3 / T) if joint else float(np.sign(X[t, 0] * (T / 2 - t) + 1e-9))
         else:
             target = int(believed[0].argmin()) if joint else (-1.0 if believed[0] > 0.0 else 1.0)
-        told.append(target)
+        targets.append(target)
         scores.append(whole.learn(row, [target], weight[t : t + 1])[0])
         each.append([learner.learn(row, [target], weight[t : t + 1])[0] for learner in alone])
-    losses = np.array([weight * values(loss, np.array([z[k] for z in each]), told) for k in range(K)]).T
-    total = float(weight @ values(loss, np.array(scores), told))
+    losses = np.array([weight * values(loss, np.array([z[k] for z in each]), targets) for k in range(K)]).T
+    total = float(weight @ values(loss, np.array(scores), targets))
     assert total == pytest.approx(whole.progressive_loss * weight.sum(), rel=1e-12)
     np.testing.assert_allclose([m.loss * weight.sum() for m in whole.members], losses.sum(axis=0), rtol=1e-12)
     slack = 1e-9 * (1.0 + total)

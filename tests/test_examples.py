@@ -46,15 +46,15 @@ def test_make_demo_runs(tmp_path, monkeypatch):
     commands = [line.split() for line in recipe]
     assert [command[:2] for command in commands] == [["$(BIN)/fiol", name] for name in ("demo", "train", "evaluate")]
     commands[0] += ["--rows", "400"]
-    told = "".join(run_fiol(words[1:]) for words in commands)
-    assert "two values, no and yes" in told
-    assert "customer_days" in told
-    assert "AUC" in told
+    shown = "".join(run_fiol(words[1:]) for words in commands)
+    assert "two values, no and yes" in shown
+    assert "customer_days" in shown
+    assert "AUC" in shown
 
 
 def test_demo_replaces_files_only_if_forced(tmp_path):
-    told = run_fiol(["demo", str(tmp_path / "new"), "--rows", "50"])
-    assert "fiol train" in told
+    shown = run_fiol(["demo", str(tmp_path / "new"), "--rows", "50"])
+    assert "fiol train" in shown
     assert len((tmp_path / "new" / "tickets.csv").read_text().splitlines()) == 1 + 40
     assert len((tmp_path / "new" / "later.csv").read_text().splitlines()) == 1 + 10
     (tmp_path / "new" / "later.csv").write_text("mine")

@@ -129,7 +129,7 @@ def must_know_its_size(update, average):
 
 
 def learner(update, compiled=False, **options):
-    """A learner of that update, which is told how many features there are if it must be."""
+    """A learner of that update, with the number of features if the update needs it."""
     if must_know_its_size(update, options.get("average")) and "bits" not in options:
         options.setdefault("n_features", D)
     return Learner(update, compiled=compiled, **options)

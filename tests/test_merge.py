@@ -48,7 +48,7 @@ def dicts(x, order=range(D)):
 
 
 def new(update, **options):
-    """A learner, which is told how many features there are if it must be."""
+    """A learner, with the number of features if the update needs it."""
     plan = make_plan(update, options.get("average", False))
     if update.geometry.reparametrization().whole_rows or (plan.lazy_update.everywhere and plan.first_weight(1) != 0.0):
         options.setdefault("n_features", D)

@@ -186,7 +186,7 @@ def test_coin_betting_wealth_stays_positive_and_grows_with_winnings():
 
 
 class Counting(fiol.Adaptive):
-    """A user's rule that writes down what it is told."""
+    """A user's rule that writes down its arguments."""
 
     keeps = ("pulled", "won", "slope", "stride")
     constant = True

@@ -45,7 +45,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.interpreted import interpret_all
 from tests.persistence.make_golden import MODELS
 
-#: What the command is told to train, by the name of the file with the rows.
+#: What the command trains, by the name of the file with the rows.
 TRAINED = {
     "table.csv": ["--target", "bought", "--passes", "3", "--holdout", "0.25", "--early-stop", "2", "--shuffle", "4"],
     "numbers.svm": ["--algorithm", "FIOL", "--passes", "2"],

@@ -241,7 +241,7 @@ def child(name, rows):
     case.call()
     print(json.dumps({"took": min(took, time.monotonic() - started)}), flush=True)
     ignored = []
-    sys.unraisablehook = lambda told: ignored.append(repr(told.object))  # raised in a destructor, Python drops it
+    sys.unraisablehook = lambda args: ignored.append(repr(args.object))  # raised in a destructor, Python drops it
     for _ in sys.stdin:
         case.begin()
         answer = {}

@@ -3,7 +3,7 @@
     python tests/campaigns/kills.py [--kills N] [--seed N]
 
 The child goes on from the file, says after every save how many rows the saved model has learned from, and is killed by
-SIGKILL at a random moment. The file must then load, hold the model of the last save it told of, or of the one after,
+SIGKILL at a random moment. The file must then load, hold the model of the last save it reported, or of the one after,
 and be equal, bit for bit, to a model that learned these rows undisturbed. At most one file is left beside it, however
 many processes were killed.
 """
@@ -72,8 +72,8 @@ def campaign(kills, seed, folder):
         status = os.waitpid(pid, 0)[1]
         assert os.WIFSIGNALED(status), f"the child failed by itself: {status}"
         with os.fdopen(receive, "rb") as pipe:
-            told = pipe.read()
-        last = int.from_bytes(told[-8:], "little") if told else last
+            printed = pipe.read()
+        last = int.from_bytes(printed[-8:], "little") if printed else last
         found = load(path, compiled=False)
         after = last % LONGEST + ROWS
         assert found.rounds in (last, after), (found.rounds, last)

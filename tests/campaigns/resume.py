@@ -123,8 +123,8 @@ def main():
             loop.WORK_AT_ONCE = 3000
         hits, ends = campaign(options.kills, options.seed, folder, processes=options.processes)
         took = time.perf_counter() - began
-    told = "; ".join(f"{name}: {hits[name]} kills, {ends[name]} runs ended" for name in KINDS)
-    print(f"{sum(hits.values())} kills, every model as without them ({told}), {took:.0f} s")
+    counts = "; ".join(f"{name}: {hits[name]} kills, {ends[name]} runs ended" for name in KINDS)
+    print(f"{sum(hits.values())} kills, every model as without them ({counts}), {took:.0f} s")
 
 
 if __name__ == "__main__":

@@ -159,10 +159,10 @@ def test_options_without_effect_or_sense_are_refused(rows, tmp_path, options, wo
 
 
 def test_balanced_class_weights_are_inverse_to_counts(rows, tmp_path):
-    told = invoke(
+    printed = invoke(
         "train", rows, "--target", "y", "--class-weight", "balanced", *SINGLE, "-o", tmp_path / "m.fiol"
     ).output
-    assert "Class weights: no=1.111, yes=0.9091" in told
+    assert "Class weights: no=1.111, yes=0.9091" in printed
     counts = {"no": 18, "yes": 22}
     learner = fiol.Learner(fiol.FIOL(fiol.Logistic()))
     for batch in fiol.read(rows, target="y"):

@@ -72,8 +72,8 @@ def test_exported_models_score_as_predict_does(bought):
     assert json.loads(session.get_modelmeta().custom_metadata_map["features"]) == fiol.load(model).names
 
     invoke("export", model, "--to", "json", "-o", bought / "m.json")
-    told = json.loads(invoke("import", bought / "m.json", "-o", bought / "again.fiol", "--json").output)
-    assert told["rounds"] == 5
+    printed = json.loads(invoke("import", bought / "m.json", "-o", bought / "again.fiol", "--json").output)
+    assert printed["rounds"] == 5
     assert (bought / "again.fiol").read_bytes() == model.read_bytes()
     invoke("export", model, "--to", "json", "--no-state", "--force", "-o", bought / "m.json")
     invoke("import", bought / "m.json", "--force", "-o", bought / "again.fiol")
@@ -97,13 +97,13 @@ def test_rejected_export_leaves_files_unchanged(bought):
     )
     assert "--no-state has no effect" in invoke("export", model, "--to", "sql", "--no-state", code=2).output
     assert "by the ending of FILE" in invoke("export", model, "-o", bought / "m.txt", code=2).output
-    told = invoke("convert", bought / "bought.csv", "--target", 'bought "it"', "-o", bought / "x.vw", code=1).output
-    assert "the target 'yes' is no number" in told
+    printed = invoke("convert", bought / "bought.csv", "--target", 'bought "it"', "-o", bought / "x.vw", code=1).output
+    assert "the target 'yes' is no number" in printed
     (bought / "bad.csv").write_text("a,b\n" + "1,2\n" * 400_000 + "3\n")
     bad = ["convert", bought / "bad.csv", "--target", "a", "-o", bought / "x.svm"]
     assert "bad.csv:400002" in invoke(*bad, code=1).output
-    told = invoke(*bad, "--on-error", "skip", "--json").stdout
-    assert {"rows": 400_000, "skipped": 1}.items() <= json.loads(told).items()
+    printed = invoke(*bad, "--on-error", "skip", "--json").stdout
+    assert {"rows": 400_000, "skipped": 1}.items() <= json.loads(printed).items()
     assert sorted(path.name for path in bought.iterdir()) == [
         "bad.csv", "bought.csv", "m.fiol", "there.json", "x.svm",
     ]  # fmt: skip
@@ -130,8 +130,8 @@ def test_convert_columns_to_svmlight_and_vw(tmp_path):
     assert learned(tmp_path / "a.vw").weights.tobytes() == first.weights.tobytes()
     invoke("convert", tmp_path / "a.csv", *aside, "-o", tmp_path / "b.svm", "--bits", 6)
     assert load_svmlight_file(str(tmp_path / "b.svm"))[0].shape[1] <= 64
-    told = invoke("convert", tmp_path / "a.csv", *aside, "--bits", 6, "-o", tmp_path / "c.vw", code=2).output
-    assert "are for svmlight" in told
+    printed = invoke("convert", tmp_path / "a.csv", *aside, "--bits", 6, "-o", tmp_path / "c.vw", code=2).output
+    assert "are for svmlight" in printed
 
 
 def test_convert_keeps_target_weight_and_tag_or_refuses(tmp_path):
@@ -140,8 +140,8 @@ def test_convert_keeps_target_weight_and_tag_or_refuses(tmp_path):
     aside = ["--target", "y", "--weight", "w", "--tag", "id"]
     invoke("convert", tmp_path / "a.csv", *aside, "-o", tmp_path / "a.vw")
     assert (tmp_path / "a.vw").read_text() == f"{2**53 + 1} 2.5 'first | x:0.1\n7 | x:3\n"
-    told = invoke("convert", tmp_path / "a.csv", *aside, "-o", tmp_path / "a.svm", code=1).output
-    assert "svmlight has no place for sample weights" in told
+    printed = invoke("convert", tmp_path / "a.csv", *aside, "-o", tmp_path / "a.svm", code=1).output
+    assert "svmlight has no place for sample weights" in printed
     invoke(
         "convert", tmp_path / "a.csv", "--target", "y", "--tag", "id", "--column", "w=skip", "-o", tmp_path / "a.svm"
     )

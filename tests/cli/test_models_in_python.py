@@ -193,9 +193,9 @@ def test_json_export_keeps_the_encoding(table, tmp_path, state):
     model = tmp_path / "table.fiol"
     invoke("train", path, "--target", "bought", "--pairs", "age,code", *SINGLE, "-o", model)
     learner = fiol.load(model)
-    told = json.loads(json.dumps(model_to_json(learner, state)))
-    assert "coding" not in told["model"]
-    again = model_from_json(told, compiled=False)
+    document = json.loads(json.dumps(model_to_json(learner, state)))
+    assert "coding" not in document["model"]
+    again = model_from_json(document, compiled=False)
     assert again.table_encoding == learner.table_encoding
     np.testing.assert_allclose(again.predict(frame.iloc[[0]]), probabilities(learner, frame)[:1], rtol=1e-12)
 

@@ -61,10 +61,10 @@ def two(tmp_path):
 def test_train_predict_and_evaluate(two, tmp_path):
     path, X, y = two
     model = tmp_path / "two.fiol"
-    told = invoke("train", path, "-o", model).output
-    assert "two values, 0 and 1: logistic loss, 1 is positive" in told
-    assert "Ensemble" in told
-    assert [line.split()[0] for line in told.splitlines() if line.strip()[:1].isdigit()] == ["50", "100", "200"]
+    printed = invoke("train", path, "-o", model).output
+    assert "two values, 0 and 1: logistic loss, 1 is positive" in printed
+    assert "Ensemble" in printed
+    assert [line.split()[0] for line in printed.splitlines() if line.strip()[:1].isdigit()] == ["50", "100", "200"]
     learner = fiol.load(model)
     by_hand = fiol.Learner()
     by_hand.learn(X, 2.0 * y - 1.0)
@@ -81,8 +81,8 @@ def test_train_predict_and_evaluate(two, tmp_path):
     assert list(rows[0]) == ["score", "uncertainty"]
     assert [float(row["score"]) for row in rows] == by_hand.scores(X).tolist()
     assert [float(row["uncertainty"]) for row in rows] == by_hand.uncertainty(X).tolist()
-    told = invoke("predict", model, path, "--probabilities", "--labels", "--json").output.splitlines()
-    assert json.loads(told[0]) == {"label": int(p[0] > 0.5), "probability": p[0]}
+    printed = invoke("predict", model, path, "--probabilities", "--labels", "--json").output.splitlines()
+    assert json.loads(printed[0]) == {"label": int(p[0] > 0.5), "probability": p[0]}
 
     found = json.loads(invoke("evaluate", model, path, "--json").output)
     assert found["log_loss"] == pytest.approx(log_loss(y, p))
@@ -92,9 +92,9 @@ def test_train_predict_and_evaluate(two, tmp_path):
     assert "true \\ predicted" in text
     assert (tmp_path / "two.png").stat().st_size > 5000
 
-    told = invoke("inspect", model, "--top", 2).output
-    assert "Data: svmlight" in told
-    assert "logistic loss, 1 is positive" in told
+    printed = invoke("inspect", model, "--top", 2).output
+    assert "Data: svmlight" in printed
+    assert "logistic loss, 1 is positive" in printed
     facts = json.loads(invoke("inspect", model, "--json").output)
     assert facts["nonzeros"] == by_hand.n_nonzero
     assert [feature["feature"] for feature in facts["top"][:2]] == [1, 4]
@@ -107,15 +107,15 @@ def test_train_on_numbers_and_classes(tmp_path):
     X, z, draw = make_data()
     dump_svmlight_file(X, (z + draw.normal(size=200)).round(2), str(tmp_path / "numbers.svm"), zero_based=False)
     dump_svmlight_file(X, np.digitize(z, [-1.0, 1.0]) + 3, str(tmp_path / "classes.svm"), zero_based=False)
-    told = invoke("train", tmp_path / "numbers.svm", *SINGLE, "-o", tmp_path / "numbers.fiol").output
-    assert "squared loss" in told
+    printed = invoke("train", tmp_path / "numbers.svm", *SINGLE, "-o", tmp_path / "numbers.fiol").output
+    assert "squared loss" in printed
     assert invoke("predict", tmp_path / "numbers.fiol", tmp_path / "numbers.svm").output.startswith("prediction\n")
     found = json.loads(invoke("evaluate", tmp_path / "numbers.fiol", tmp_path / "numbers.svm", "--json").output)
     assert 0.7 < found["r2"] < 1.0
-    told = invoke("train", tmp_path / "classes.svm", *SINGLE, "-o", tmp_path / "classes.fiol", "--json").output
-    told = json.loads(told)
-    assert told["labels"] == [3, 4, 5]
-    assert told["loss"] < told["constant"]
+    printed = invoke("train", tmp_path / "classes.svm", *SINGLE, "-o", tmp_path / "classes.fiol", "--json").output
+    printed = json.loads(printed)
+    assert printed["labels"] == [3, 4, 5]
+    assert printed["loss"] < printed["constant"]
     rows = list(
         csv.DictReader(io.StringIO(invoke("predict", tmp_path / "classes.fiol", tmp_path / "classes.svm").output))
     )
@@ -280,9 +280,9 @@ def test_old_model_trained_with_jobs_loads_and_resumes(two, tmp_path):
     model, command = tmp_path / "jobs.fiol", ["train", path, *SINGLE, "--passes", 2]
     invoke(*command, "-o", model)
     learner = fiol.load(model)
-    for jobs, told in ((None, 1), (1, 1), (3, 3)):
+    for jobs, stored in ((None, 1), (1, 1), (3, 3)):
         learner.meta["training"]["asked"]["jobs"] = jobs
-        learner.meta["training"]["regime"]["jobs"] = told
+        learner.meta["training"]["regime"]["jobs"] = stored
         learner.save(model)
         assert "finished" in invoke("inspect", model).output
         assert invoke("predict", model, path).output.count("\n") == len(X) + 1
@@ -353,10 +353,10 @@ def test_train_on_text_dates_and_missing_values(tmp_path):
     assert "people.csv: there is no column 'Bougth': did you mean 'bought'? The columns are id, age, city" in wrong
     wrong = invoke("train", path, "--target", "bought", "--weight", "z", "-o", model, code=1).output
     assert "for the weight, there is no column 'z': the columns are id, age" in wrong
-    told = invoke(
+    printed = invoke(
         "train", path, "--target", "bought", "--tag", "id", "--pairs", "city,age", *SINGLE, "-o", model
     ).output
-    assert "Target bought: two values, no and yes: logistic loss, yes is positive" in told
+    assert "Target bought: two values, no and yes: logistic loss, yes is positive" in printed
     names = fiol.load(model).names
     assert {"age", "age is missing", "city=Oslo, north", "joined.month=3", "note:fox", "city=Rome*age"} <= {*names}
     rows = list(csv.DictReader(io.StringIO(invoke("predict", model, path).output)))
@@ -417,10 +417,10 @@ def test_terminal_shows_table_and_progress_bar(two, tmp_path, monkeypatch, capsy
     with pytest.raises(SystemExit) as done:
         cli.main(arguments, prog_name="fiol")
     assert done.value.code == 0
-    told = capsys.readouterr()
-    assert "held out" in told.err
-    assert "rows" in told.err
-    assert "features have a weight" in told.out
+    printed = capsys.readouterr()
+    assert "held out" in printed.err
+    assert "rows" in printed.err
+    assert "features have a weight" in printed.out
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs pipes")
@@ -445,8 +445,8 @@ def test_diverged_model_is_saved(two, tmp_path):
     done = invoke("train", path, *wild, "-o", model, "--json", "--report", tmp_path / "wild.html")
     assert "Warning: the score of row" in done.stderr
     assert "<h1>Squared loss" in (tmp_path / "wild.html").read_text()
-    told = json.loads(done.stdout)
-    assert told["loss"] is None
+    printed = json.loads(done.stdout)
+    assert printed["loss"] is None
     assert fiol.load(model).rounds == 200
     assert "finished" in invoke("inspect", model).output
     json.loads(invoke("inspect", model, "--json").output)
@@ -483,8 +483,8 @@ def test_train_accepts_all_algorithms(two, tmp_path):
     assert "The worst choice: " in text
     assert "SGD, explicit" in text
     assert "FIOL, exact" in text
-    told = invoke("compare", path, *options).output
-    assert told.startswith("Nothing chosen: ")
+    printed = invoke("compare", path, *options).output
+    assert printed.startswith("Nothing chosen: ")
     assert invoke("compare", path, "--step-sizes", "0,1", code=2)
     assert "choose from" in invoke("compare", path, "--algorithm", "Adam", code=2).output
 
@@ -577,7 +577,7 @@ def test_unwritable_folder_is_reported_before_training(tmp_path, monkeypatch, ar
 
 def test_lines_by_time_do_not_repeat_those_of_the_table(two, tmp_path, monkeypatch):
     monkeypatch.setattr("fiol.cli.progress.LINE_SECONDS", -1.0)
-    told = invoke("train", two[0], "-o", tmp_path / "two.fiol").output
-    rows = [line.split()[0] for line in told.splitlines() if line.strip()[:1].isdigit()]
+    printed = invoke("train", two[0], "-o", tmp_path / "two.fiol").output
+    rows = [line.split()[0] for line in printed.splitlines() if line.strip()[:1].isdigit()]
     assert rows == list(dict.fromkeys(rows))
     assert rows[-1] == "200"

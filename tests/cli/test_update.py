@@ -216,16 +216,16 @@ def test_follow_reads_a_file_that_grows_to_the_bits_of_the_whole_file(lines, tmp
 def test_dry_run_prints_columns_and_writes_nothing(lines, tmp_path):
     head, rows = lines
     path = write(tmp_path / "rows.csv", head, [*rows[:-1], ",1000.1,b,no"])
-    told = invoke("train", path, "--target", "sold", "--dry-run", "--column", "x,city=category").output
-    assert [line.split()[:2] for line in told.splitlines() if line.startswith("  ")][1:] == [
+    printed = invoke("train", path, "--target", "sold", "--dry-run", "--column", "x,city=category").output
+    assert [line.split()[:2] for line in printed.splitlines() if line.startswith("  ")][1:] == [
         ["x", "category"],
         ["far", "number"],
         ["city", "category"],
     ]
-    assert "two values, no and yes" in told
+    assert "two values, no and yes" in printed
     assert os.listdir(tmp_path) == ["rows.csv"]
-    told = invoke("train", path, "--target", "sold", *SINGLE, "-o", tmp_path / "model.fiol").output
-    line = next(line for line in told.splitlines() if line.startswith("  x"))
+    printed = invoke("train", path, "--target", "sold", *SINGLE, "-o", tmp_path / "model.fiol").output
+    line = next(line for line in printed.splitlines() if line.startswith("  x"))
     assert line.split()[:4] == ["x", "number", "0.6%", "2"]
     assert (
         line.split()[:4]

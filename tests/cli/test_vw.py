@@ -71,13 +71,13 @@ TABLE = {
 }
 
 
-def told(text):
+def translated(text):
     return translated_words(text.split(), lambda file: ["user", "item", "info", ""], lambda model: model == "several")
 
 
 @pytest.mark.parametrize(("options", "commands"), TABLE.items())
 def test_vw_options_are_translated(options, commands):
-    assert "; ".join(" ".join(command) for command in told(options).commands) == commands
+    assert "; ".join(" ".join(command) for command in translated(options).commands) == commands
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_vw_options_are_translated(options, commands):
 )
 def test_vw_options_without_counterpart_are_named(options, reason):
     with pytest.raises(VwOptionError, match=reason):
-        told(options)
+        translated(options)
 
 
 def test_vw_options_that_are_ignored_are_reported():
-    notes = " ".join(told("-d a -l 1 --power_t 0 --cache_file c --save_resume --oaa 3 -q zu").notes)
+    notes = " ".join(translated("-d a -l 1 --power_t 0 --cache_file c --save_resume --oaa 3 -q zu").notes)
     for said in ("-l:", "--power_t", "--cache_file", "--save_resume", "softmax", "'z'", "no -f"):
         assert said in notes
-    assert told("-d a -f m -P 1").notes == []
+    assert translated("-d a -f m -P 1").notes == []
 
 
 def test_interactions_of_all_namespaces_include_the_unnamed_one(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def member_weights(stack, state):
     return BayesEngine(stack, None, len(state.live)).with_state(state).member_weights()
 
 
-def told(state):
+def losses_of(state):
     """The losses of all members, and last that of the whole."""
     return np.roll(state.losses, -1)
 
@@ -59,7 +59,7 @@ def test_bayes_regret_is_at_most_log_k(data, K, rows):
     for w in (np.ones(rows), weight):
         scores, state = run(Bayes(), fiol.Logistic(), Z, y, w)
         losses = w @ np.logaddexp(0.0, -y[:, None] * np.column_stack([Z, scores]))
-        np.testing.assert_allclose(told(state), losses, rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(losses_of(state), losses, rtol=1e-12, atol=1e-300)
         assert losses[K] <= losses[:K].min() + log(K) + 1e-10 * (1.0 + losses[:K].min())
 
 
@@ -68,7 +68,7 @@ def test_bayes_regret_bound_is_attained():
     Z = np.full((20, 4), -700.0)
     Z[:, 2] = 700.0
     _, state = run(Bayes(), fiol.Logistic(), Z, np.ones(20))
-    assert told(state)[4] == pytest.approx(log(4), rel=1e-12)
+    assert losses_of(state)[4] == pytest.approx(log(4), rel=1e-12)
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,7 +91,7 @@ def test_bayes_switching_regret_is_within_its_bound(seed, switching, m):
     bounds = [
         best[c].min() + log(K) + c * log(K / switching) - (T - 1 - c) * log(1.0 - switching) for c in range(m + 1)
     ]
-    assert told(state)[K] <= min(bounds) + 1e-9
+    assert losses_of(state)[K] <= min(bounds) + 1e-9
 
 
 @pytest.mark.parametrize("switching", [0.0, 0.02])
@@ -101,7 +101,7 @@ def test_joint_bayes_bound_and_mean_probabilities(switching):
         Z, y = scale * rng.normal(size=(80, 3, 4)), rng.integers(0, 3, 80)
         scores, state = run(Bayes(switching), fiol.Softmax(), Z, y)
         slack = -79 * log(1.0 - switching)
-        assert told(state)[4] <= told(state)[:4].min() + log(4) + slack + 1e-9 * told(state)[4]
+        assert losses_of(state)[4] <= losses_of(state)[:4].min() + log(4) + slack + 1e-9 * losses_of(state)[4]
         p = np.exp(Z[0] - Z[0].max(axis=0))
         np.testing.assert_allclose(np.exp(scores[0]), (p / p.sum(axis=0)).mean(axis=1), rtol=1e-10, atol=1e-300)
     scores, _ = run(Bayes(), fiol.CrammerSinger(), Z, y)
@@ -116,7 +116,7 @@ def test_bayes_of_other_losses_averages_scores_in_loss_units(loss):
     y = np.sign(truth) if loss == fiol.Hinge() else np.abs(np.round(np.exp(truth))) if loss == fiol.Poisson() else truth
     scores, state = run(Bayes(), loss, Z, y)
     assert member_weights(Bayes(), state)[0] > 0.99
-    assert told(state)[2] < told(state)[:2].mean()
+    assert losses_of(state)[2] < losses_of(state)[:2].mean()
     if loss in (fiol.Squared(), fiol.Absolute()):
         scaled = run(Bayes(), loss, 1024.0 * Z, 1024.0 * y)
         assert np.array_equal(1024.0 * scores, scaled[0])

@@ -51,7 +51,7 @@ def made(name, **more):
     return fiol.Learner(update, compiled=False, **{**options, **more})
 
 
-def told(learner):
+def linear_model(learner):
     return learner.weights, np.array(learner.intercept)
 
 
@@ -186,9 +186,9 @@ def test_centered_learner_has_the_same_bits_for_any_chunking(name, tmp_path):
             parts = fiol.load(tmp_path / "model", compiled=False)
     if found[0].ndim == 1:
         np.testing.assert_array_equal(np.concatenate(found), scores)
-    assert_same(told(parts), told(whole))
+    assert_same(linear_model(parts), linear_model(whole))
     assert whole.engine.centering.features.tolist() == [0, 2, 3]
-    w, b = told(whole)
+    w, b = linear_model(whole)
     z = X @ (w if w.ndim == 1 else w.T) + b
     np.testing.assert_allclose(whole.scores(X), z, rtol=1e-9, atol=1e-8 if whole.dtype == np.float64 else 1e-3)
     snapshot = whole.snapshot()
@@ -221,7 +221,7 @@ def test_compiled_centered_rows_and_events_agree():
         alone = [events.learn_one(index[row != 0.0], row[row != 0.0], t) for row, t in zip(X, y, strict=True)]
         np.testing.assert_array_equal(alone, scores)
         assert_same(events.engine.centering, chunked.engine.centering)
-        assert_same(told(events), told(chunked))
+        assert_same(linear_model(events), linear_model(chunked))
         assert events.score_one(index, X[0] + 0.5) == chunked.scores(X[:1] + 0.5)[0]
 
 
@@ -272,7 +272,7 @@ def test_centered_rows_in_any_order():
     given, taken = fiol.Learner(SQUARED, compiled=False), fiol.Learner(SQUARED, compiled=False)
     scores = given.learn_chunk(fiol.to_chunk(X), y, order=order)
     np.testing.assert_array_equal(scores[order], taken.learn(X[order], y[order]))
-    assert_same(told(given), told(taken))
+    assert_same(linear_model(given), linear_model(taken))
 
 
 def test_centered_learner_with_bounded_memory():
@@ -375,13 +375,13 @@ def test_model_remembers_random_row_order_until_centering_is_decided(update, tmp
     by_rows.save(tmp_path / "model")
     for model in (pickle.loads(pickle.dumps(by_rows)), fiol.load(tmp_path / "model", compiled=False), by_rows.copy()):
         model.learn(csr_matrix(X[20:]), y[20:])
-        assert_same(told(model), told(whole))
-    assert_same(told(in_parts), told(whole))
+        assert_same(linear_model(model), linear_model(whole))
+    assert_same(linear_model(in_parts), linear_model(whole))
     mark = new.core.mark()
     new.learn(X[:5], y[:5])
     new.core.rewind(mark)
     new.learn(X, y)
-    assert_same(told(new), told(whole))
+    assert_same(linear_model(new), linear_model(whole))
 
 
 @pytest.mark.parametrize("streams", [0, 1, 2])
@@ -453,7 +453,7 @@ def test_merged_centered_learners_predict_the_mean(name):
         parts[1].learn(X[b:c], y[b:c])
         whole = fiol.Learner.merge(parts)
         share = (b - a) / (c - a)
-        for part, average in zip(told(whole), zip(*map(told, parts), strict=True), strict=True):
+        for part, average in zip(linear_model(whole), zip(*map(linear_model, parts), strict=True), strict=True):
             if name != "ensemble":  # whose stack is merged as well
                 np.testing.assert_allclose(part, share * average[0] + (1.0 - share) * average[1], rtol=1e-6, atol=1e-8)
         if how == "all centred":
@@ -464,7 +464,7 @@ def test_merged_centered_learners_predict_the_mean(name):
         whole.learn(X, y)
         assert whole.engine.centering.features.tolist() == [0, 2, 3]
         alone = fiol.Learner.merge([parts[0]])
-        assert_same(told(alone), told(parts[0]))
+        assert_same(linear_model(alone), linear_model(parts[0]))
 
 
 def test_centering_of_short_shards_is_decided_by_the_merge():
@@ -510,12 +510,12 @@ def test_failed_learn_restores_the_means():
     X, y = rows()
     learner = fiol.Learner(fiol.FIOL(Picky()), compiled=False)
     learner.learn(X[:40], y[:40])
-    before, weights = learner.engine.centering, told(learner)
+    before, weights = learner.engine.centering, linear_model(learner)
     bad = y[40:].copy()
     bad[30] = 100.0
     with pytest.raises(ArithmeticError):
         learner.learn(X[40:], bad)
-    assert_same(told(learner), weights)
+    assert_same(linear_model(learner), weights)
     for found, one in zip(learner.engine.centering, before, strict=True):
         np.testing.assert_array_equal(found, one)
 

@@ -318,14 +318,14 @@ def test_ridge_in_lanes_matches_eager_loop(in_the_interpreter):
     ]
     learner = Learner(Ensemble(updates), n_features=6, compiled=False)
     assert learner.engine.all_in_lanes
-    told = np.zeros((len(y), 4))
+    kept = np.zeros((len(y), 4))
     chunk = Chunk(np.arange(0, 6 * len(y) + 1, 6), np.tile(np.arange(6, dtype=np.int32), len(y)), X.ravel())
     there = chunk.data != 0.0
     chunk = Chunk(np.append(0, np.cumsum(there.reshape(-1, 6).sum(axis=1))), chunk.indices[there], chunk.data[there])
-    learner.engine.learn_plainly(chunk, y, np.ones(len(y)), kept_scores=told)
+    learner.engine.learn_plainly(chunk, y, np.ones(len(y)), kept_scores=kept)
     for k, (size, lam) in enumerate(zip(sizes, strengths, strict=True)):
         scores, weights = by_hand(X, y, size, lam)
-        np.testing.assert_allclose(told[:, k], scores, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(kept[:, k], scores, rtol=1e-9, atol=1e-11)
         np.testing.assert_allclose(learner.engine.group.weights(6)[:, k], weights, rtol=1e-9, atol=1e-13)
 
 

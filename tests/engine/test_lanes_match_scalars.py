@@ -177,12 +177,12 @@ def check_pieces(update, stream, tmp_path, compiled=False, **options):
         assert (found == scores).all()
         assert bits_of(parts) == bits_of(whole)
         rows = partly_seen(update.loss, 6, seed=3).named()
-        told = [one_by_one.score_named(row) for row in rows]
-        np.testing.assert_array_equal(told, whole.scores(rows))
+        single = [one_by_one.score_named(row) for row in rows]
+        np.testing.assert_array_equal(single, whole.scores(rows))
         np.testing.assert_array_equal([one_by_one.predict_named(row) for row in rows], whole.predict(rows))
     apart = ensemble_learner(update, False, **options)
     assert_scores_match(scores, apart.learn(stream.named(), stream.y, stream.weight), dtype)
-    assert_scores_match(np.array(told), apart.scores(rows), dtype)
+    assert_scores_match(np.array(single), apart.scores(rows), dtype)
     np.testing.assert_allclose(whole.mixing, apart.mixing, rtol=1e-6 if dtype == "float64" else 1e-3, atol=1e-9)
 
 

@@ -182,8 +182,8 @@ def test_distributed_round_in_lanes_matches_scalars(kind, loss, blocks):
         base, parts, data = round_of(update, stream, 3, in_lanes)
         with lanes(in_lanes):
             if blocks:
-                shells, told = zip(*(shard_deltas(base, part, blocks) for part in parts), strict=True)
-                pooled = [merge_block(update, some, **engine_options(base)) for some in zip(*told, strict=True)]
+                shells, deltas = zip(*(shard_deltas(base, part, blocks) for part in parts), strict=True)
+                pooled = [merge_block(update, some, **engine_options(base)) for some in zip(*deltas, strict=True)]
                 together = BlockMerger(base, shells, pooled)
             else:
                 together = RoundMerger(base, parts)

@@ -43,7 +43,7 @@ LOSSES = [
 ]
 
 
-def told(state):
+def losses_of(state):
     """The losses of all members, and last that of the whole."""
     return np.roll(state.losses, -1)
 
@@ -220,7 +220,7 @@ def test_sample_weight_scales_the_stack_loss():
     heavy, state = run(stack, fiol.Logistic(), Z, y, np.full(100, 2.0), kernel=plain)
     twice, other = run(stack, Twice(), Z, y, kernel=plain)
     np.testing.assert_allclose(heavy, twice, rtol=1e-9)
-    np.testing.assert_allclose(told(state), told(other), rtol=1e-12)
+    np.testing.assert_allclose(losses_of(state), losses_of(other), rtol=1e-12)
     light, _ = run(stack, fiol.Logistic(), Z, y, kernel=plain)
     assert not np.allclose(heavy, light, rtol=1e-3)
 
@@ -242,7 +242,7 @@ def test_stack_reports_progressive_losses_of_members_and_ensemble(loss):
     scores, state = run(NewtonStack(), loss, Z, y, weight, kernel=plain)
     columns = [*Z.T, scores]
     expected = [sum(w * loss.value(float(a), b) for w, a, b in zip(weight, c, y, strict=True)) for c in columns]
-    np.testing.assert_allclose(told(state), expected, rtol=1e-12)
+    np.testing.assert_allclose(losses_of(state), expected, rtol=1e-12)
     assert state.ticks[T] == 60.0
 
 
@@ -313,14 +313,14 @@ def test_stack_removes_only_the_overflowed_member(loss, bad):
     assert scores[0] == pytest.approx(share @ v @ Z[200, others], rel=1e-13)
     assert np.isfinite(scores).all()
     assert (state.v[:, 1] == 0.0).all()
-    assert told(state)[1] == seen[5][2]
+    assert losses_of(state)[1] == seen[5][2]
     assert well(state, stack)
     # From here on it is the stack of the others, with what they knew.
     rest = new_stack_state(stack, 3)
     rest = rest._replace(v=v, A=A, P=np.linalg.inv(A), share=share, losses=seen[5][[0, 1, 3, 4]], ticks=seen[6])
     alone, rest = run(stack, loss, np.ascontiguousarray(Z[200:, others]), y[200:], kernel=plain, state=rest)
     np.testing.assert_allclose(scores, alone, rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(told(state)[[*others, 4]], told(rest), rtol=1e-10)
+    np.testing.assert_allclose(losses_of(state)[[*others, 4]], losses_of(rest), rtol=1e-10)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -349,10 +349,10 @@ def test_stack_beats_its_members_and_follows_drift():
     a, b = truth + rng.normal(size=6000), truth + rng.normal(size=6000)
     a[3000:], b[3000:] = -a[3000:], 3.0 * b[3000:]
     _, state = run(NewtonStack(), fiol.Logistic(), np.stack([a, b], 1), y)
-    assert told(state)[2] < 0.8 * told(state)[:2].min()
+    assert losses_of(state)[2] < 0.8 * losses_of(state)[:2].min()
     assert state.share[2] > 0.5  # the one that forgets fastest
     still = run(NewtonStack(forgets=[0.0]), fiol.Logistic(), np.stack([a, b], 1), y)[1]
-    assert told(state)[2] < 0.9 * told(still)[2]
+    assert losses_of(state)[2] < 0.9 * losses_of(still)[2]
 
 
 # --- a score per class --------------------------------------------------------------------------
@@ -419,7 +419,7 @@ def test_joint_stack_beats_its_members_for_any_chunking(loss):
     assert all(map(np.array_equal, state, pieces[1]))
     slow = joint_run(NewtonStack(), loss, Z[:120], y[:120])
     np.testing.assert_allclose(scores[:120], slow[0], rtol=1e-6, atol=1e-8)
-    assert told(state)[3] < told(state)[:3].min()
+    assert losses_of(state)[3] < losses_of(state)[:3].min()
     v = combined_weights(state)
     last = joint_run(NewtonStack(), loss, Z[:1], y[:1], state=state, kernel=FAST[loss])[0]
     np.testing.assert_allclose(last[0], Z[0] @ v, rtol=1e-12)

@@ -236,15 +236,17 @@ def test_exports_of_all_links(loss):
 
     graph = to_onnx(learner)
     names = [out.name for out in graph.graph.output]
-    told = onnxruntime.InferenceSession(graph.SerializeToString()).run(None, {"X": X})
-    told = dict(zip(names, told, strict=True))
+    result = onnxruntime.InferenceSession(graph.SerializeToString()).run(None, {"X": X})
+    result = dict(zip(names, result, strict=True))
     if two or joint:
-        assert told["label"].tolist() == theirs.predict(X).tolist()
-    close(told["score"].reshape(learner.scores(X).shape), learner.scores(X))
+        assert result["label"].tolist() == theirs.predict(X).tolist()
+    close(result["score"].reshape(learner.scores(X).shape), learner.scores(X))
     if loss.link == "logit":
-        np.testing.assert_allclose(told["probability"][:, slice(None) if joint else 1], expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            result["probability"][:, slice(None) if joint else 1], expected, rtol=1e-9, atol=1e-12
+        )
     elif not (two or joint):
-        np.testing.assert_allclose(told["prediction"][:, 0], expected, rtol=1e-12)
+        np.testing.assert_allclose(result["prediction"][:, 0], expected, rtol=1e-12)
 
 
 def test_sklearn_export_of_two_joint_classes():
@@ -274,9 +276,9 @@ def test_json_import_keeps_all_bits(update, options, tmp_path):
     again = fiol.load_json(path)
     assert again.meta == learner.meta
     assert again.scores(rows).tobytes() == learner.scores(rows).tobytes()
-    told = json.loads(path.read_text(encoding="utf-8"))
+    result = json.loads(path.read_text(encoding="utf-8"))
     if not options.get("bits"):
-        assert {name for name, _ in told["weights"]} <= {*learner.names}
+        assert {name for name, _ in result["weights"]} <= {*learner.names}
     for one in (learner, again):
         one.learn(rows, y)
     assert again.weights.tobytes() == learner.weights.tobytes()
@@ -296,8 +298,8 @@ def test_json_import_keeps_all_bits(update, options, tmp_path):
 def test_edited_and_damaged_json(tmp_path):
     learner = fiol.Learner(UPDATES[0])
     learner.learn([{"a": 1.0, "b": 2.0}], [1.0])
-    told = model_to_json(learner)
-    edited = copy.deepcopy(told)
+    result = model_to_json(learner)
+    edited = copy.deepcopy(result)
     edited["weights"][0][1] = 7.0
     with pytest.raises(ValueError, match="not those of its state"):
         model_from_json(edited)
@@ -308,18 +310,21 @@ def test_edited_and_damaged_json(tmp_path):
         model_from_json(edited)
     for key in ("fiol_json", "weights", "model", "state", "intercept", "meta"):
         with pytest.raises(ValueError, match=r"no model|is missing"):
-            model_from_json({name: value for name, value in told.items() if name != key})
+            model_from_json({name: value for name, value in result.items() if name != key})
     path = tmp_path / "bad.json"
     for text, reason in [
         ("{", "no JSON"),
         ("[]", "no model"),
-        (json.dumps({**told, "state": {"w": 3}}), "'w' has not a dtype"),
-        (json.dumps({**told, "state": {"w": {"dtype": "object", "shape": [1], "values": [1]}}}), "no type of numbers"),
+        (json.dumps({**result, "state": {"w": 3}}), "'w' has not a dtype"),
         (
-            json.dumps({**told, "model": {**told["model"], "update": {"component": "os.system", "fields": {}}}}),
+            json.dumps({**result, "state": {"w": {"dtype": "object", "shape": [1], "values": [1]}}}),
+            "no type of numbers",
+        ),
+        (
+            json.dumps({**result, "model": {**result["model"], "update": {"component": "os.system", "fields": {}}}}),
             "os.system",
         ),
-        (json.dumps({**told, "weights": [3]}), "pairs of a name"),
+        (json.dumps({**result, "weights": [3]}), "pairs of a name"),
     ]:
         path.write_text(text)
         with pytest.raises(ValueError, match=reason) as raised:

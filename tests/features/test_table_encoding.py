@@ -62,8 +62,8 @@ def features(column, value):
     since = moment.replace(tzinfo=None) - dt.datetime(2000, 1, 1)
     days = since // dt.timedelta(microseconds=1) / 86_400_000_000
     parts = {"month": moment.month, "weekday": moment.strftime("%a"), "hour": moment.hour}
-    told = [(f"{c}.{part}", f"{c}.{part}={said}", 1.0) for part, said in parts.items() if part in column.parts]
-    return [(c, c, days)] * ("days" in column.parts) + told
+    document = [(f"{c}.{part}", f"{c}.{part}={said}", 1.0) for part, said in parts.items() if part in column.parts]
+    return [(c, c, days)] * ("days" in column.parts) + document
 
 
 def products(entries, pair):
@@ -162,9 +162,9 @@ def test_encoded_rows_match_slow_loop(rows, library, pairs):
     assert "hour" in encoding.columns[6].parts
     assert "hour" not in encoding.columns[7].parts
     same(encoding.named_rows(frame), list(slow_rows(encoding, table)))
-    told = json.loads(json.dumps(encoding.to_json()))
-    assert TableEncoding.from_json(told) == encoding
-    assert hash(TableEncoding.from_json(told)) == hash(encoding)
+    document = json.loads(json.dumps(encoding.to_json()))
+    assert TableEncoding.from_json(document) == encoding
+    assert hash(TableEncoding.from_json(document)) == hash(encoding)
 
 
 def test_encoded_rows_are_invariant_to_column_order_and_chunking():

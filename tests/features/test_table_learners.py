@@ -68,7 +68,7 @@ def test_frames_match_their_rows_as_dicts(library, options):
 
 def test_files_keep_the_encoding(tmp_path):
     model = learner(FIOL(Logistic()), table_encoding={"age": "category"})
-    model.save(tmp_path / "early")  # what was told by hand is kept, too
+    model.save(tmp_path / "early")  # what was given by hand is kept, too
     model = Learner.load(tmp_path / "early", compiled=False)
     model.learn(pl.DataFrame(TABLE)[:2], Y[:2])
     assert "age=30" in model.names

@@ -54,7 +54,7 @@ def new(kind, **options):
     return model, TARGETS[kind]
 
 
-def told(model):
+def coefficients(model):
     """Weights, the intercept last."""
     return np.column_stack([np.atleast_2d(model.coef_), model.intercept_])
 
@@ -84,7 +84,7 @@ def test_fit_returns_the_mean_over_the_last_rows(kind, options, update, monkeypa
     plain = fiol.Learner(update, n_features=6, **classes)
     assert not lanes or plain.engine.all_in_lanes
     learner, mean = by_hand(plain, 2.0 * y - 1.0 if kind == "two" else y, options.get("max_iter", 1))
-    np.testing.assert_allclose(told(model), np.atleast_2d(mean), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(coefficients(model), np.atleast_2d(mean), rtol=1e-9, atol=1e-12)
     # It is not where learning ended, members count with what they did, and each moved along the same way, by that.
     moved = model.learners_[0]
     assert np.abs(moved.weights - learner.weights).max() > 1e-3
@@ -123,7 +123,7 @@ def test_fits_without_averaging(options, monkeypatch):
     learner = fiol.Learner(model.learners_[0].update, n_features=6)
     order = np.arange(ROWS) if "shuffle" in options else next(shuffled())
     learner.core.learn_canonical(fiol.to_chunk(X[order]), y[order], WEIGHTS[order])
-    np.testing.assert_allclose(told(model)[0], [*learner.weights, learner.intercept], rtol=1e-12)
+    np.testing.assert_allclose(coefficients(model)[0], [*learner.weights, learner.intercept], rtol=1e-12)
 
 
 def test_average_of_few_rows(monkeypatch):
@@ -141,7 +141,7 @@ def test_threads_change_no_bit_of_averages(monkeypatch):
     interpret(monkeypatch)
     one, y = new("three", step_size="stacked")
     other, _ = new("three", step_size="stacked", n_jobs=3)
-    assert told(one.fit(X, y)).tolist() == told(other.fit(X, y)).tolist()
+    assert coefficients(one.fit(X, y)).tolist() == coefficients(other.fit(X, y)).tolist()
 
 
 def test_one_vs_rest_averages_each_class(monkeypatch):
@@ -150,7 +150,7 @@ def test_one_vs_rest_averages_each_class(monkeypatch):
     model.fit(X, y, sample_weight=WEIGHTS)
     for code in range(3):
         _, mean = by_hand(fiol.Learner(n_features=6), np.where(y == code, 1.0, -1.0))
-        np.testing.assert_allclose(told(model)[code], mean, rtol=1e-9)
+        np.testing.assert_allclose(coefficients(model)[code], mean, rtol=1e-9)
 
 
 def test_averaged_model_predicts_alike_in_all_integrations(tmp_path):
@@ -169,8 +169,8 @@ def test_averaged_model_predicts_alike_in_all_integrations(tmp_path):
     model.save(tmp_path / "model")
     others = [fiol.load(tmp_path / "model"), pickle.loads(pickle.dumps(model))]
     assert [one.predict(rows).tolist() for one in others] == [expected] * 2
-    future = told(model.partial_fit(X[:, :5], y)).tolist()
-    assert [told(one.partial_fit(X[:, :5], y)).tolist() for one in others] == [future] * 2
+    future = coefficients(model.partial_fit(X[:, :5], y)).tolist()
+    assert [coefficients(one.partial_fit(X[:, :5], y)).tolist() for one in others] == [future] * 2
 
 
 def test_stacked_estimator_with_unsupported_options_raises():
@@ -192,5 +192,5 @@ def test_ridge_lanes_have_the_average_of_scalars(monkeypatch):
         model, y = new("two", penalty="l2", alpha=0.05)
         model.fit(X, y)
         model.partial_fit(X, y)  # goes on from the mean
-        found.append(told(model))
+        found.append(coefficients(model))
     np.testing.assert_allclose(*found, rtol=1e-11)

@@ -563,14 +563,14 @@ def test_river_errors_name_the_given_arguments():
 def test_river_rejects_rows_without_columns():
     message = "X must be a pandas or polars frame or an Arrow table, got ndarray"
     X, y = np.ones((2, 3)), pd.Series([False, True])
-    told = FIOLClassifier()
-    told.learn_one({"a": 1.0}, True)
-    for model in (FIOLClassifier(), told, FIOLRegressor()):
+    one_class = FIOLClassifier()
+    one_class.learn_one({"a": 1.0}, True)
+    for model in (FIOLClassifier(), one_class, FIOLRegressor()):
         with pytest.raises(TypeError, match=message):
             model.learn_many(X, y)
         with pytest.raises(TypeError, match=message):
             model.predict_many(X)
-    for model in (FIOLClassifier(), told):
+    for model in (FIOLClassifier(), one_class):
         with pytest.raises(TypeError, match=message):
             model.predict_proba_many(X)
 

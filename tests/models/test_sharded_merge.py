@@ -41,8 +41,8 @@ def test_merge_by_blocks_matches_round_merger(case):
     data = [rows_of(kind, rng, 12) for _ in range(PARTS)]
     parts = [learn_shard(base, X, y, parts=PARTS) for X, y in data]
     for blocks in (1, 5):
-        shells, told = zip(*(shard_deltas(base, part, blocks) for part in parts), strict=True)
-        pooled = [merge_block(base.update, some, **engine_options(base)) for some in zip(*told, strict=True)]
+        shells, deltas = zip(*(shard_deltas(base, part, blocks) for part in parts), strict=True)
+        pooled = [merge_block(base.update, some, **engine_options(base)) for some in zip(*deltas, strict=True)]
         whole, summed = RoundMerger(base, parts), BlockMerger(base, shells, pooled)
         found = []
         for one in (whole, summed):
@@ -55,12 +55,12 @@ def test_merge_by_blocks_matches_round_merger(case):
         for name, array in arrays[0].items():
             np.testing.assert_allclose(arrays[1][name], array, rtol=1e-11, atol=1e-14, err_msg=name)
         assert np.allclose(whole._pool.directions[0].cost, summed._pool.directions[0].cost, rtol=1e-12)
-    changed = sum(len(one.keys) for some in told for one in some)
+    changed = sum(len(one.keys) for some in deltas for one in some)
     assert 0 < changed <= PARTS * found[0].n_features
 
 
 def test_shard_deltas_contain_only_changed_features():
     base = fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False)
     base.learn([{f"f{k}": 1.0 for k in range(50)}], [1])
-    _, told = shard_deltas(base, learn_shard(base, [{"f3": 1.0, "new": 2.0}], [-1]), 4)
-    assert sorted(map(str, (key for one in told for key in one.keys))) == ["3", "new"]
+    _, deltas = shard_deltas(base, learn_shard(base, [{"f3": 1.0, "new": 2.0}], [-1]), 4)
+    assert sorted(map(str, (key for one in deltas for key in one.keys))) == ["3", "new"]

@@ -26,7 +26,7 @@ EPS = Decimal(2) ** -53
 ZERO, ONE, INF = Decimal(0), Decimal(1), Decimal("Infinity")
 #: What the last digits of a weight are for its logarithm, as a part of `TAU`.
 NEAR_ONE = 64 * EPS / TAU
-#: Exponentials are told apart up to here, far beyond what a double holds.
+#: Exponentials are distinguished up to here, far beyond what a double holds.
 FAR = Decimal(10) ** 5
 #: What stands for an exponential that is no double any more, and the smallest number with all its digits.
 HUGE, TINY = Decimal(float(np.finfo(float).max)), Decimal(float(np.finfo(float).tiny))

@@ -37,7 +37,7 @@ SGD = {
     "test_power_t_limits": WARNS,
     "test_sgd_clf": NO_LOSS,
     "test_sgd_proba": NO_LOSS,
-    "test_partial_fit_exception": "partial_fit takes labels that it was not told of: classes may be open",
+    "test_partial_fit_exception": "partial_fit takes labels that were not given before: classes may be open",
     "test_sgd_random_state[42-SGDClassifier]": ONE_PASS,
     "test_sgd_random_state[42-SGDRegressor]": ONE_PASS,
     "test_sgd_dtype_match[float32-SGDClassifier]": PRECISION,

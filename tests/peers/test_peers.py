@@ -54,8 +54,8 @@ def test_peer_tests_pass_except_listed_differences(module, tmp_path):
     stale = [name for name in differ if not any(name in (test, test.partition("[")[0]) for test in names)]
     assert not stale, f"no such tests: {stale}"
     passed = sum(not is_listed(name) for name in names)
-    told = re.search(
+    found = re.search(
         TOLD[module], (HERE.parent.parent / "docs" / "guides" / "from_scikit_learn.md").read_text(encoding="utf-8")
     )
-    assert told is not None
-    assert told.groups() == (str(passed), str(len(names)))
+    assert found is not None
+    assert found.groups() == (str(passed), str(len(names)))

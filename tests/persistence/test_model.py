@@ -145,7 +145,7 @@ def test_fuzzed_header_is_rejected_or_works(path, golden):
             if json.dumps(here[place[-1]]) == json.dumps(other):
                 continue
             here[place[-1]] = other
-            with mock.patch.object(model_file, "read", lambda _, told=changed: (told, dict(arrays))):
+            with mock.patch.object(model_file, "read", lambda _, document=changed: (document, dict(arrays))):
                 try:
                     model = fiol.load(path, compiled=False)
                 except ModelFileError:

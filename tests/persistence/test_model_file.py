@@ -183,10 +183,10 @@ def read_by_the_docstring(data):
     size, length = struct.unpack("<QQ", data[12:28])
     assert len(data) == size
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
-    told = json.loads(data[28 : 28 + length].decode("utf-8"))
+    with_header = json.loads(data[28 : 28 + length].decode("utf-8"))
     start = (28 + length + 63) // 64 * 64
     arrays, end, saved = {}, 28 + length, False
-    for entry in told["arrays"]:
+    for entry in with_header["arrays"]:
         first = start + entry["offset"]
         assert first % 64 == 0
         stop = first + entry["length"]
@@ -200,12 +200,14 @@ def read_by_the_docstring(data):
         arrays[entry["name"]] = np.tile(found, whole // max(found.size, 1)).reshape(entry["shape"])
     assert max(end, start) + 32 == size
     assert version == (2 if saved else 1)
-    return told["header"], arrays
+    return with_header["header"], arrays
 
 
-def compose(told, arrays=b"", **other):
+def compose(with_header, arrays=b"", **other):
     """A file with a valid checksum, whatever it says."""
-    text = told if isinstance(told, bytes) else json.dumps(told, ensure_ascii=False).encode("utf-8")
+    text = (
+        with_header if isinstance(with_header, bytes) else json.dumps(with_header, ensure_ascii=False).encode("utf-8")
+    )
     start = (28 + len(text) + 63) // 64 * 64
     size, length = other.get("size", start + len(arrays) + 32), other.get("length", len(text))
     data = b"\x89fiol\r\n\x1a" + struct.pack("<IQQ", other.get("version", 1), size, length) + text
@@ -217,7 +219,7 @@ def entry(**changes):
     return {"name": "w", "dtype": "<f8", "shape": [2], "offset": 0, "length": 16, **changes}
 
 
-def told(*entries, **header):
+def with_header(*entries, **header):
     return {"header": header, "arrays": list(entries)}
 
 
@@ -225,7 +227,7 @@ W = struct.pack("<dd", 1.0, -2.0)
 
 
 def test_file_written_as_documented_is_read(path):
-    path.write_bytes(compose(told(entry(), entry(name="ü", offset=64), name="漢"), W.ljust(64, b"\0") + W))
+    path.write_bytes(compose(with_header(entry(), entry(name="ü", offset=64), name="漢"), W.ljust(64, b"\0") + W))
     header, arrays = read(path)
     assert header == {"name": "漢"}
     assert {name: array.tolist() for name, array in arrays.items()} == {"w": [1.0, -2.0], "ü": [1.0, -2.0]}
@@ -265,7 +267,7 @@ def test_equal_arrays_and_equal_entries_are_stored_once(path, shape):
 )
 def test_arrays_that_claim_more_than_the_file_holds_are_rejected(path, changes, reason):
     other = {**entry(name="v", offset=64), **changes}
-    refused(path, compose(told(entry(), other), W.ljust(64, b"\0") + W[: other["length"]], version=2), reason)
+    refused(path, compose(with_header(entry(), other), W.ljust(64, b"\0") + W[: other["length"]], version=2), reason)
 
 
 # --- what is refused --------------------------------------------------------------------------
@@ -316,7 +318,7 @@ def test_random_headers_are_rejected(shared, value, other):
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(entry(), json_values)))
 def test_random_entries_are_read_or_rejected(shared, changes):
-    shared.write_bytes(compose(told(entry(**changes)), W))
+    shared.write_bytes(compose(with_header(entry(**changes)), W))
     with contextlib.suppress(ModelFileError):
         (array,) = read(shared)[1].values()
         assert array.nbytes == 16
@@ -334,7 +336,7 @@ def test_newer_format_versions_are_rejected(path):
 
 @pytest.mark.parametrize("at", [30, 130, -60, -1])
 def test_damage_and_invalid_content_have_different_errors(path, at):
-    data = bytearray(compose(told(entry()), W))
+    data = bytearray(compose(with_header(entry()), W))
     data[at] ^= 1
     refused(path, bytes(data), r"damaged: its checksum does not match$")
 
@@ -351,43 +353,43 @@ def test_damage_and_invalid_content_have_different_errors(path, at):
         ({"header": {}}, "it is not"),
         ({"header": [], "arrays": []}, '"header" is no object'),
         ({"header": {}, "arrays": {}}, '"arrays" is no list'),
-        (told(7), r"arrays\[0\] is not name, dtype, shape, offset and length"),
-        (told({"name": "w"}), r"arrays\[0\] is not name"),
-        (told(entry(more=1)), r"arrays\[0\] is not name"),
-        (told(entry(), entry(offset=64)), r"arrays\[1\] has no name of its own"),
-        (told(entry(name=None)), r"arrays\[0\] has no name of its own"),
-        (told(entry(name=["w"])), r"arrays\[0\] has no name of its own"),
-        (told(entry(dtype="|O")), r"arrays\[0\] has a dtype other than \|b1 "),
-        (told(entry(dtype="O")), "has a dtype other"),
-        (told(entry(dtype=">f8")), "has a dtype other"),
-        (told(entry(dtype="<f16", length=32)), "has a dtype other"),
-        (told(entry(dtype="os.system")), "has a dtype other"),
-        (told(entry(dtype="i4,O")), "has a dtype other"),
-        (told(entry(dtype=["<f8"])), "has a dtype other"),
-        (told(entry(dtype=None)), "has a dtype other"),
-        (told(entry(shape=[-2], length=-16)), "has an impossible shape"),
-        (told(entry(shape=[-2, -1])), "has an impossible shape"),
-        (told(entry(shape=[2.0])), "has an impossible shape"),
-        (told(entry(shape=[True, 2])), "has an impossible shape"),
-        (told(entry(shape=2)), "has an impossible shape"),
-        (told(entry(shape=[1] * 32 + [2])), "has an impossible shape"),
-        (told(entry(shape=[0, 2**63], length=0)), "has an impossible shape"),
-        (told(entry(shape=[0, 2**62, 2**62], length=0)), "'w' cannot have its shape"),
-        (told(entry(shape=[3])), "has a length that is not that of its shape"),
-        (told(entry(length=-16)), "has a length that is not"),
-        (told(entry(length=16.0)), "has a length that is not"),
-        (told(entry(shape=[2**61], length=0)), "has a length that is not"),
-        (told(entry(shape=[2**60], length=2**63)), "has a length that is not"),
-        (told(entry(shape=[2**59], length=2**62)), "the arrays take 4611686018427387904 bytes, the file has 16"),
-        (told(entry(shape=[3], length=24)), "the arrays take 24 bytes, the file has 16"),
-        (told(entry(shape=[1], length=8)), "the arrays take 8 bytes, the file has 16"),
-        (told(), "the arrays take 0 bytes, the file has 16"),
-        (told(entry(offset=-64)), "does not follow the array before it"),
-        (told(entry(offset=64)), "does not follow"),
-        (told(entry(offset=2**62)), "does not follow"),
-        (told(entry(offset=False)), "does not follow"),
-        (told(entry(), entry(name="v")), r"arrays\[1\] does not follow"),  # overlapping
-        (told(entry(), entry(name="v", offset=16)), r"arrays\[1\] does not follow"),
+        (with_header(7), r"arrays\[0\] is not name, dtype, shape, offset and length"),
+        (with_header({"name": "w"}), r"arrays\[0\] is not name"),
+        (with_header(entry(more=1)), r"arrays\[0\] is not name"),
+        (with_header(entry(), entry(offset=64)), r"arrays\[1\] has no name of its own"),
+        (with_header(entry(name=None)), r"arrays\[0\] has no name of its own"),
+        (with_header(entry(name=["w"])), r"arrays\[0\] has no name of its own"),
+        (with_header(entry(dtype="|O")), r"arrays\[0\] has a dtype other than \|b1 "),
+        (with_header(entry(dtype="O")), "has a dtype other"),
+        (with_header(entry(dtype=">f8")), "has a dtype other"),
+        (with_header(entry(dtype="<f16", length=32)), "has a dtype other"),
+        (with_header(entry(dtype="os.system")), "has a dtype other"),
+        (with_header(entry(dtype="i4,O")), "has a dtype other"),
+        (with_header(entry(dtype=["<f8"])), "has a dtype other"),
+        (with_header(entry(dtype=None)), "has a dtype other"),
+        (with_header(entry(shape=[-2], length=-16)), "has an impossible shape"),
+        (with_header(entry(shape=[-2, -1])), "has an impossible shape"),
+        (with_header(entry(shape=[2.0])), "has an impossible shape"),
+        (with_header(entry(shape=[True, 2])), "has an impossible shape"),
+        (with_header(entry(shape=2)), "has an impossible shape"),
+        (with_header(entry(shape=[1] * 32 + [2])), "has an impossible shape"),
+        (with_header(entry(shape=[0, 2**63], length=0)), "has an impossible shape"),
+        (with_header(entry(shape=[0, 2**62, 2**62], length=0)), "'w' cannot have its shape"),
+        (with_header(entry(shape=[3])), "has a length that is not that of its shape"),
+        (with_header(entry(length=-16)), "has a length that is not"),
+        (with_header(entry(length=16.0)), "has a length that is not"),
+        (with_header(entry(shape=[2**61], length=0)), "has a length that is not"),
+        (with_header(entry(shape=[2**60], length=2**63)), "has a length that is not"),
+        (with_header(entry(shape=[2**59], length=2**62)), "the arrays take 4611686018427387904 bytes, the file has 16"),
+        (with_header(entry(shape=[3], length=24)), "the arrays take 24 bytes, the file has 16"),
+        (with_header(entry(shape=[1], length=8)), "the arrays take 8 bytes, the file has 16"),
+        (with_header(), "the arrays take 0 bytes, the file has 16"),
+        (with_header(entry(offset=-64)), "does not follow the array before it"),
+        (with_header(entry(offset=64)), "does not follow"),
+        (with_header(entry(offset=2**62)), "does not follow"),
+        (with_header(entry(offset=False)), "does not follow"),
+        (with_header(entry(), entry(name="v")), r"arrays\[1\] does not follow"),  # overlapping
+        (with_header(entry(), entry(name="v", offset=16)), r"arrays\[1\] does not follow"),
     ],
     ids=lambda said: str(said)[:80],
 )
@@ -403,7 +405,7 @@ def test_invalid_header_is_rejected(path, said, reason):
 
 @pytest.mark.parametrize("length", [200, 2**32, 2**63, 2**64 - 1])
 def test_impossible_header_size_is_rejected(path, length):
-    refused(path, compose(told(entry()), W, length=length), "nonsense in the header: its size is given as")
+    refused(path, compose(with_header(entry()), W, length=length), "nonsense in the header: its size is given as")
 
 
 def test_operating_system_errors_pass_through(tmp_path):
@@ -423,7 +425,7 @@ def test_operating_system_errors_pass_through(tmp_path):
 
 def test_loading_executes_nothing(tmp_path):
     """By the interpreter's own account, for files made to tempt it."""
-    tempting = [told(entry(dtype=name)) for name in ("|O", "O", "os.system", "__import__('this')", "i4,O")]
+    tempting = [with_header(entry(dtype=name)) for name in ("|O", "O", "os.system", "__import__('this')", "i4,O")]
     tempting += [with_component("os.system"), with_component("this.s"), with_component("pickle.loads")]
     files = [tmp_path / str(k) for k in range(len(tempting))]
     for file, said in zip(files, tempting, strict=True):
@@ -453,7 +455,7 @@ sys.exit(str(sorted(forbidden.intersection(seen))) if forbidden.intersection(see
 
 
 def with_component(name):
-    return told(recipe={"component": name, "fields": {"command": "true"}})
+    return with_header(recipe={"component": name, "fields": {"command": "true"}})
 
 
 # --- files on disk ----------------------------------------------------------------------------

@@ -172,10 +172,10 @@ def written(folder):
 def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs):
     interpret(monkeypatch)
     features, y, weights = FRAME.drop(columns=["y", "w", "id"]), FRAME["y"], FRAME["w"]
-    told = TableEncoding.from_spec({"n": "category"}, pairs)
+    encoding = TableEncoding.from_spec({"n": "category"}, pairs)
     found = {}
     for name, X in {"pandas": features, "polars": pl.from_pandas(features)}.items():
-        found[name] = Learner(FIOL(Logistic()), table_encoding=told)
+        found[name] = Learner(FIOL(Logistic()), table_encoding=encoding)
         found[name].learn(X, y, weights)
     assert {
         "text:word1",
@@ -189,7 +189,7 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
     } <= set(found["pandas"].names)
     assert any("city=Rome*when.hour=" in name for name in found["pandas"].names) == bool(pairs)
     for path in written(tmp_path):
-        reading = infer_config(path, target="y", weight="w", tag="id", table_encoding=told)
+        reading = infer_config(path, target="y", weight="w", tag="id", table_encoding=encoding)
         reading = ReaderConfig.from_json(json.loads(json.dumps(reading.to_json())))
         model, tags = Learner(FIOL(Logistic()), table_encoding=reading.table_encoding), []
         for batch in reading.batches(path):
@@ -245,14 +245,14 @@ def test_formats_and_dialects_are_inferred(tmp_path):
         assert rows_of(reading.batches(io.BytesIO(text))) == rows_of(
             ReaderConfig("csv", options={"delimiter": delimiter}).batches(io.BytesIO(text))
         )
-    told = infer_config(
+    config = infer_config(
         io.BytesIO(b"1,2\n3,4\n"),
         format="csv",
         options={"names": ["p", "q"]},
         target="q",
         table_encoding={"p": "category"},
     )
-    (batch,) = told.batches(io.BytesIO(b"1,2\n3,4\n"))
+    (batch,) = config.batches(io.BytesIO(b"1,2\n3,4\n"))
     assert (batch.X.names, values(batch.y)) == (["p=1", "p=3"], [2, 4])
     quoted = {"quote": "'", "header": False}
     (batch,) = infer_config(io.BytesIO(b"'a,b',1\n"), format="csv", options=quoted).batches(io.BytesIO(b"'a,b',1\n"))

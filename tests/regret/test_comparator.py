@@ -407,7 +407,7 @@ class BentLogCosh(LogCosh):
 
 
 class Pinched(fiol.Loss):
-    """A kink that nobody told about."""
+    """A kink that is not declared."""
 
     def value(self, z, y):
         return abs(z - y)

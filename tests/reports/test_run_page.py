@@ -86,9 +86,9 @@ def test_run_pages_of_all_kinds(kind, tmp_path):
     data, model, page = tmp_path / "rows.csv", tmp_path / "rows.fiol", tmp_path / "rows.html"
     write_table(data, kind)
     options = ["--algorithm", "FIOL"] if kind == "classes" else []
-    told = json.loads(invoke("train", data, "--target", "y", *options, "--report", page, "-o", model, "--json"))
+    printed = json.loads(invoke("train", data, "--target", "y", *options, "--report", page, "-o", model, "--json"))
     found, learner = read_page(page), fiol.load(model)
-    loss, constant = told["loss"], told["constant"]
+    loss, constant = printed["loss"], printed["constant"]
     name = "Squared loss" if kind == "numbers" else "Log loss"
     assert found.titles[0] == f"{name} {loss:.3g}, {100 * (1 - loss / constant):.0f} % below the best constant"
     assert f"fiol train {data} --target y" in found.text
@@ -118,13 +118,13 @@ def test_held_out_rows_are_used_for_several_passes(tmp_path):
     data, page = tmp_path / "rows.csv", tmp_path / "page.html"
     write_table(data, "numbers")
     options = ["--algorithm", "FIOL", "--passes", "3", "--holdout", "0.3"]
-    told = json.loads(
+    printed = json.loads(
         invoke("train", data, "--target", "y", *options, "--report", page, "-o", tmp_path / "m.fiol", "--json")
     )
     found = read_page(page)
-    assert found.titles[0].startswith(f"Squared loss {told['held_out']:.3g}, ")
+    assert found.titles[0].startswith(f"Squared loss {printed['held_out']:.3g}, ")
     assert "held out in pass 3" in found.text
-    assert f"Pass {told['best_pass']} of 3 was best on the rows held out" in found.text
+    assert f"Pass {printed['best_pass']} of 3 was best on the rows held out" in found.text
 
 
 def test_page_of_three_rows_has_no_empty_section(tmp_path):
