@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.engine.centered_learning import learn_centered, center_chunk
+from fiol.engine.centered_learning import center_chunk, learn_centered
 from fiol.engine.centering import NO_TARGETS, Centering
 from fiol.engine.float32_guard import overflow_guard
 from fiol.engine.interrupts import paced
