@@ -23,6 +23,7 @@ from fiol.readers.loops.codes import (
     TARGET_TRUTH,
     TARGET_WHOLE,
     TEXT,
+    TEXT_TARGET,
     TIME_CELL,
     TRUTH_CELL,
     UNDECIDED_CELL,
@@ -153,6 +154,207 @@ def text_feature(words, start, stop, j, prefixes, table, names, mask):
 
 
 @inlined_strictly
+def form_or_null(data, words, start, stop, kind, form, is_csv):
+    """The form of a cell; NULL if it says that its value is missing."""
+    if form == TEXT and kind == NUMBER_CELL:
+        if is_csv and (is_missing_field(data, words, start, stop) or is_one_of(words, start, stop, MARKER_FIELDS)):
+            return NULL
+        return form
+    if is_csv and is_missing_field(data, words, start, stop):
+        return NULL
+    if form == TEXT and start == stop and kind < TARGET_NUMBER:
+        return NULL
+    marked = form == TEXT and (kind == TRUTH_CELL) | (kind == DATE_CELL) | (kind == TIME_CELL)
+    if marked and MAY_BE_MARKER[data[start]] and is_one_of(words, start, stop, MARKER_FIELDS):
+        return NULL
+    return form
+
+
+@inlined_strictly
+def is_whole(data, start, stop):
+    """Whether a number is at most 14 digits, and a minus perhaps."""
+    whole, k = stop - start <= U14, start
+    while k < stop:
+        whole &= DIGIT_0 <= data[k] <= DIGIT_9 or (data[k] == MINUS and k == start)
+        k += U1
+    return whole
+
+
+@inlined_strictly
+def write_target(data, words, end, start, stop, kind, form, number, is_csv, rows, row):
+    """Write a target, a sample weight or a tag of a row: DONE, STRANGE or TEXT_TARGET."""
+    _indices, _values, y, y_forms, weights, tags = rows
+    if kind == TAG_CELL:
+        if (form != NULL and form != TEXT) or start >= end:
+            return STRANGE
+        tags[row, U0], tags[row, U1] = start, start if form == NULL else stop
+        return DONE
+    if form == NULL:
+        return STRANGE
+    if kind == TARGET_TRUTH or form == YES or form == NO:  # noqa: SIM109 - compiled
+        truth = form == YES or is_one_of(words, start, stop, TRUE_FIELDS)
+        if kind == WEIGHT_CELL or not (truth or form == NO or is_one_of(words, start, stop, FALSE_FIELDS)):
+            return STRANGE
+        y[row], y_forms[row] = np.float64(truth), YES
+        return DONE
+    if kind == TARGET_TEXT or (kind == TARGET_ANY and form == TEXT):
+        return TEXT_TARGET
+    whole = is_whole(data, start, stop)
+    long = not is_csv and stop - start > U14  # whole or not: not decided here
+    if form != BARE or long or (kind == TARGET_WHOLE and not whole):
+        return STRANGE
+    if kind == WEIGHT_CELL:
+        weights[row] = number
+    else:
+        y[row], y_forms[row] = number, NULL if whole else BARE
+    return DONE
+
+
+@inlined_strictly
+def truth_of_cell(words, start, stop, form):
+    """1 for a cell that is true, 0 for one that is false, -1 for text that is neither."""
+    if form == YES or is_one_of(words, start, stop, TRUE_FIELDS):
+        return 1.0
+    return -1.0 if form == TEXT and not is_one_of(words, start, stop, FALSE_FIELDS) else 0.0
+
+
+@inlined_strictly
+def part_of_moment(part, base, days, month, micros):
+    """The feature of a part of a moment (time, month, day of the week, hour), and its value."""
+    if part == 0:
+        return base, np.float64((days - 10957) * 86400000000 + micros) / 86400000000.0  # since 2000
+    if part == 1:
+        return base + 1 + month, 1.0
+    if part == 2:
+        return base + 14 + (days + 3 + 7 * 200000) % 7, 1.0
+    return base + 21 + micros // 3600000000, 1.0
+
+
+@inlined_strictly
+def next_word(data, words, k, stop, p):
+    """Write the next word from k on in lower case at p: where reading and writing end. Without one p is as before."""
+    while k < stop and not IN_WORDS[data[k]]:
+        k += U1
+    read = U8
+    while read == U8 and k < stop:
+        words[p], read = lowered(words[k])
+        read = min(read, stop - k)
+        p += read
+        k += read
+    return k, p
+
+
+@inlined_strictly
+def next_ngram(first, size, count, most):
+    """The first word and the size of the next n-gram of `count` words; there is none if the size is beyond `most`."""
+    size = max(size, 2)
+    while first + size > count and size <= most:
+        size, first = size + 1, 0
+    return first, size
+
+
+@inlined_strictly
+def add_known_features(f, value, days, month, micros, parts, fixed, table, rows, n, names):
+    """Add feature f with a value, or those of the `parts` of a moment: DONE or FULL; how many entries and names."""
+    indices, values, _y, _y_forms, _weights, _tags = rows
+    base, part = f, 0
+    while True:
+        if month > 0:
+            while part < 4 and not parts >> part & 1:
+                part += 1
+            if part == 4:
+                return DONE, n, names
+            f, value = part_of_moment(part, base, days, month, micros)
+            part += 1
+        if value != 0.0:
+            if n >= np.uint64(indices.shape[0]):
+                return FULL, n, names
+            found, names = fixed_feature(f, fixed, table, names)
+            if found == U0:
+                return FULL, n, names
+            indices[n], values[n] = np.int32(found - U1), value
+            n += U1
+        if month == 0:
+            return DONE, n, names
+
+
+@inlined_strictly
+def add_texts(data, words, start, stop, scratch, kind, j, ngrams, spans, prefixes, table, rows, row, n, names, mask):
+    """Add the text of a cell, or its words and their n-grams, or write it as a target: see `add_cells`."""
+    indices, values, y, y_forms, _weights, _tags = rows
+    count, size, first = 0, 1, 0  # words, those of an n-gram, the first of them
+    k, p = start, scratch
+    while True:
+        begin, behind = start, stop
+        if kind == WORDS_CELL:
+            if size == 1:
+                begin = p
+                k, behind = next_word(data, words, k, stop, p)
+                p = behind
+                if k < stop and data[k] > LAST_ASCII:
+                    return STRANGE, n, names, mask
+                if begin < behind and ngrams > 1:
+                    spans[count, 0], spans[count, 1] = begin, behind
+                    count += 1
+                    data[p] = SPACE
+                    p += U1
+            if begin == behind or size > 1:
+                first, size = next_ngram(first, size, count, ngrams)
+                if size > ngrams:
+                    return DONE, n, names, mask
+                begin, behind = np.uint64(spans[first, 0]), np.uint64(spans[first + size - 1, 1])
+                first += 1
+        if n >= np.uint64(indices.shape[0]):
+            return FULL, n, names, mask
+        found, names, mask = text_feature(words, begin, behind, j, prefixes, table, names, mask)
+        if found == U0:
+            return FULL, n, names, mask
+        if kind >= TARGET_NUMBER:
+            y[row], y_forms[row] = np.float64(np.int64(found - U1)), TEXT
+            return DONE, n, names, mask
+        indices[n], values[n] = np.int32(found - U1), 1.0
+        n += U1
+        if kind != WORDS_CELL:
+            return DONE, n, names, mask
+
+
+@inlined_strictly
+def add_cell(data, words, end, scratch, j, cell, cells, columns, fixed, prefixes, table, rows, row, n, names, mask):
+    """Add the features of a cell of column j, or write it as a target: see `add_cells`."""
+    starts, stops, forms, numbers, _cell_of, is_csv = cells
+    kinds, bases, parts, formats, ngrams, spans = columns
+    kind, start, stop = kinds[j], np.uint64(starts[cell]), np.uint64(stops[cell])
+    form = form_or_null(data, words, start, stop, kind, forms[cell], is_csv)
+    f, value = np.int64(-1), 1.0  # a name that is known beforehand, and its value
+    days, month, micros = 0, 0, 0
+    if kind >= TARGET_NUMBER:
+        code = write_target(data, words, end, start, stop, kind, form, numbers[cell], is_csv, rows, row)
+        if code != TEXT_TARGET:
+            return code, n, names, mask
+    elif form == NULL:
+        f = bases[j] + 1
+    elif kind == NUMBER_CELL or kind == TRUTH_CELL:  # noqa: SIM109 - compiled
+        f, value = bases[j], truth_of_cell(words, start, stop, form)
+        if value < 0.0 or (form == TEXT and kind == NUMBER_CELL):
+            return STRANGE, n, names, mask
+    elif form != TEXT or kind == UNDECIDED_CELL:
+        return STRANGE, n, names, mask
+    elif kind == DATE_CELL or kind == TIME_CELL:  # noqa: SIM109 - compiled
+        f = bases[j]
+        days, month, micros = moment_at(data, words, start, stop, formats, j)
+        if month == 0:
+            return STRANGE, n, names, mask
+    elif kind == WORDS_CELL and scratch + U2 * (stop - start) + U16 > np.uint64(words.shape[0]):
+        return FULL, n, names, mask
+    if f >= 0:
+        code, n, names = add_known_features(f, value, days, month, micros, parts[j], fixed, table, rows, n, names)
+        return code, n, names, mask
+    return add_texts(
+        data, words, start, stop, scratch, kind, j, ngrams[j], spans, prefixes, table, rows, row, n, names, mask
+    )
+
+
+@inlined_strictly
 def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high):
     """The features of one row of cells, column by column, behind the `n` entries that are there.
 
@@ -161,148 +363,27 @@ def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table,
     may be written to. Returns DONE, FULL without room for them, or STRANGE for a row that another way has to look at;
     how many entries and names there are, and the mask.
     """
-    starts, stops, forms, numbers, cell_of, is_csv = cells
-    kinds, bases, parts, formats, ngrams, spans = columns
-    indices, values, y, y_forms, weights, tags = rows
-    room = np.uint64(indices.shape[0])
+    _starts, _stops, forms, numbers, cell_of, _is_csv = cells
+    kinds, bases, _parts, _formats, _ngrams, _spans = columns
+    indices, values, _y, _y_forms, _weights, _tags = rows
     for j in range(kinds.shape[0]):
-        kind, cell = kinds[j], cell_of[j]
-        if kind == SKIPPED or cell < 0:
+        cell = cell_of[j]
+        if kinds[j] == SKIPPED or cell < 0:
             continue
-        form = forms[cell]
-        if kind == NUMBER_CELL and form == BARE:  # as a rule
+        if kinds[j] == NUMBER_CELL and forms[cell] == BARE:  # as a rule
             value = numbers[cell]
             if low <= abs(value) <= high:
                 found, names = fixed_feature(bases[j], fixed, table, names)
-                if found == U0 or n >= room:
+                if found == U0 or n >= np.uint64(indices.shape[0]):
                     return FULL, n, names, mask
                 indices[n], values[n] = np.int32(found - U1), value
                 n += U1
             elif value != 0.0:
                 return STRANGE, n, names, mask
             continue
-        start, stop = np.uint64(starts[cell]), np.uint64(stops[cell])
-        f, value, part = np.int64(-1), 1.0, 0  # a name that is known; what it is; the next part of a date
-        days, month, micros = 0, 0, 0
-        count, size, first, p, behind = 0, 1, 0, scratch, scratch  # words, those in a row, the first of them; written
-        if kind == NUMBER_CELL and form == TEXT:
-            if not is_csv or not (
-                is_missing_field(data, words, start, stop) or is_one_of(words, start, stop, MARKER_FIELDS)
-            ):
-                return STRANGE, n, names, mask
-            f = bases[j] + 1
-        else:
-            if (is_csv and is_missing_field(data, words, start, stop)) or (
-                form == TEXT and start == stop and kind < TARGET_NUMBER
-            ):
-                form = NULL
-            elif form == TEXT and (kind == TRUTH_CELL) | (kind == DATE_CELL) | (kind == TIME_CELL):  # noqa: SIM102
-                if MAY_BE_MARKER[data[start]] and is_one_of(words, start, stop, MARKER_FIELDS):
-                    form = NULL
-            if kind >= TARGET_NUMBER:
-                if kind == TAG_CELL:
-                    if (form != NULL and form != TEXT) or start >= end:
-                        return STRANGE, n, names, mask
-                    tags[row, U0], tags[row, U1] = start, start if form == NULL else stop
-                    continue
-                if form == NULL:
-                    return STRANGE, n, names, mask
-                if kind == TARGET_TRUTH or form == YES or form == NO:  # noqa: SIM109 - compiled
-                    truth = form == YES or is_one_of(words, start, stop, TRUE_FIELDS)
-                    if kind == WEIGHT_CELL or not (truth or form == NO or is_one_of(words, start, stop, FALSE_FIELDS)):
-                        return STRANGE, n, names, mask
-                    y[row], y_forms[row] = np.float64(truth), YES
-                    continue
-                if kind != TARGET_TEXT and not (kind == TARGET_ANY and form == TEXT):
-                    whole, k = stop - start <= U14, start
-                    while k < stop:
-                        whole &= DIGIT_0 <= data[k] <= DIGIT_9 or (data[k] == MINUS and k == start)
-                        k += U1
-                    long = not is_csv and stop - start > U14  # whole or not: not decided here
-                    if form != BARE or long or (kind == TARGET_WHOLE and not whole):
-                        return STRANGE, n, names, mask
-                    if kind == WEIGHT_CELL:
-                        weights[row] = numbers[cell]
-                    else:
-                        y[row], y_forms[row] = numbers[cell], NULL if whole else BARE
-                    continue
-            elif form == NULL:
-                f = bases[j] + 1
-            elif kind == NUMBER_CELL or kind == TRUTH_CELL:  # noqa: SIM109 - compiled
-                f, value = bases[j], 1.0 if form == YES or is_one_of(words, start, stop, TRUE_FIELDS) else 0.0
-                if form == TEXT and value == 0.0 and not is_one_of(words, start, stop, FALSE_FIELDS):
-                    return STRANGE, n, names, mask
-            elif form != TEXT or kind == UNDECIDED_CELL:
-                return STRANGE, n, names, mask
-            elif kind == DATE_CELL or kind == TIME_CELL:  # noqa: SIM109 - compiled
-                days, month, micros = moment_at(data, words, start, stop, formats, j)
-                if month == 0:
-                    return STRANGE, n, names, mask
-            elif kind == WORDS_CELL and p + U2 * (stop - start) + U16 > np.uint64(words.shape[0]):
-                return FULL, n, names, mask
-        k = start
-        while True:  # every feature of the cell; one as a rule
-            begin, more = start, False
-            if month > 0:
-                while part < 4 and not parts[j] >> part & 1:
-                    part += 1
-                if part == 4:
-                    break
-                f, value, more = bases[j], 1.0, True
-                if part == 0:
-                    value = np.float64((days - 10957) * 86400000000 + micros) / 86400000000.0  # since 2000
-                elif part == 1:
-                    f += 1 + month
-                elif part == 2:
-                    f += 14 + (days + 3 + 7 * 200000) % 7
-                else:
-                    f += 21 + micros // 3600000000
-                part += 1
-            elif kind == WORDS_CELL and f < 0:
-                more = True
-                while size == 1 and k < stop and not IN_WORDS[data[k]]:
-                    k += U1
-                if size == 1 and k < stop:
-                    begin = p
-                    read = U8
-                    while read == U8 and k < stop:
-                        words[p], read = lowered(words[k])
-                        read = min(read, stop - k)
-                        p += read
-                        k += read
-                    if k < stop and data[k] > LAST_ASCII:
-                        return STRANGE, n, names, mask
-                    stop_of_word = p
-                    if ngrams[j] > 1:
-                        spans[count, 0], spans[count, 1] = begin, p
-                        count += 1
-                        data[p] = SPACE
-                        p += U1
-                else:
-                    size = max(size, 2)
-                    while first + size > count and size <= ngrams[j]:
-                        size, first = size + 1, 0
-                    if size > ngrams[j]:
-                        break
-                    begin, stop_of_word = np.uint64(spans[first, 0]), np.uint64(spans[first + size - 1, 1])
-                    first += 1
-                behind = stop_of_word
-            else:
-                behind = stop
-            if value != 0.0:
-                if n >= room:
-                    return FULL, n, names, mask
-                if f >= 0:
-                    found, names = fixed_feature(f, fixed, table, names)
-                else:
-                    found, names, mask = text_feature(words, begin, behind, j, prefixes, table, names, mask)
-                if found == U0:
-                    return FULL, n, names, mask
-                if kind >= TARGET_NUMBER:
-                    y[row], y_forms[row] = np.float64(np.int64(found - U1)), TEXT
-                else:
-                    indices[n], values[n] = np.int32(found - U1), value
-                    n += U1
-            if not more:
-                break
+        code, n, names, mask = add_cell(
+            data, words, end, scratch, j, cell, cells, columns, fixed, prefixes, table, rows, row, n, names, mask
+        )
+        if code != DONE:
+            return code, n, names, mask
     return DONE, n, names, mask

@@ -3,8 +3,9 @@
 #: What a loop found: the end; numbers that Python has to read; no room for more names; or something that is wrong.
 DONE, HARD, FULL, NO_LABEL, NO_INDEX, NO_VALUE, ZERO_INDEX, LARGE_INDEX, OUT_OF_RANGE = range(9)
 NO_WEIGHT, THIRD_NUMBER, AFTER_TAG, NO_BAR, NO_NAMESPACE, RETURN_INSIDE = range(9, 15)
-#: Something in cells that is wrong, or that this loop leaves to a slower way; an object with other keys than before.
-STRANGE, OTHER_KEYS = 15, 16
+#: Something in cells that is wrong, or that this loop leaves to a slower way; an object with other keys than before;
+#: a target that is text.
+STRANGE, OTHER_KEYS, TEXT_TARGET = 15, 16, 17
 #: What becomes of a column of cells.
 SKIPPED, NUMBER_CELL, TRUTH_CELL, CATEGORY_CELL, WORDS_CELL, DATE_CELL, TIME_CELL, UNDECIDED_CELL = range(8)
 TARGET_NUMBER, TARGET_WHOLE, TARGET_TRUTH, TARGET_TEXT, TARGET_ANY, WEIGHT_CELL, TAG_CELL = range(8, 15)
