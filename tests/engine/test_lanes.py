@@ -11,6 +11,7 @@ import fiol
 from fiol import FIOL, AdaGrad, Constant, Curvature, Ensemble, Learner, Logistic, Ridge, ScaleFree, Squared
 from fiol.algorithms.plan import make_plan
 from fiol.compiler.compiled import interpreted
+from fiol.engine.centering import NO_ROWS
 from fiol.engine.ensemble import lane_group
 from fiol.engine.ensemble.lane_group import LaneGroup, chosen_lanes, fits_lanes
 from fiol.engine.ensemble.lane_stack import lane_stack_rows
@@ -98,6 +99,42 @@ def test_lanes_match_separate_members(loss, steps, strengths, intercept, seed):
         if "state.bends" in mine:
             sums = [arrays["state.bends"] + arrays["state.pending"] for arrays in (mine, theirs)]
             np.testing.assert_allclose(*sums, rtol=1e-9, atol=1e-300)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from(STEPS), min_size=1, max_size=7),
+    st.sampled_from([[0.0] * 7, [0.05] * 7]),
+    st.booleans(),
+    st.integers(0, 10**6),
+)
+def test_lanes_are_scored_and_centered_as_separate_members(steps, strengths, intercept, seed):
+    """Scores of rows with features that were never seen; then the reset of centered features, with missing values."""
+    chunk, y, weight = rows(np.random.default_rng(seed), 16, 6, Squared())
+    alone = engines(Squared(), steps, 6, intercept, strengths=strengths)
+    group = LaneGroup(alone)
+    group.pack(alone)
+    group.make_place(6, 6)
+    group.learn(chunk, y, weight, group.new_scores(16))
+    members = group.unpacked()
+    unseen = Chunk(np.array([0, 2]), np.array([1, 9], np.int32), np.array([2.0, 3.0]))
+    for rows_to_score in (chunk, unseen):
+        agree(group.scores(rows_to_score), np.column_stack([member.scores(rows_to_score) for member in members]))
+    if not intercept:  # then nothing is centered
+        return
+    centering = NO_ROWS._replace(
+        so_far=np.array([16.0]),
+        features=np.array([1, 4], np.int32),
+        sums=np.array([160.0, -3.0]),
+        widths=np.array([5.0, 0.25]),
+        missing=np.array([3, -1], np.int32),
+    )
+    group.center(centering)
+    for one, member in zip(group.unpacked(), members, strict=True):
+        member.set_storage(member.centered_storage(centering))
+        for name, array in member.arrays().items():
+            if name != "fresh.mark":  # unseen features of lanes have missed all rounds, and have no weight
+                np.testing.assert_allclose(one.arrays()[name], array, rtol=1e-14, atol=1e-300, err_msg=name)
 
 
 ALL_KINDS, FREE = [STEPS[k] for k in (0, 1, 2, 5, 6, 7, 9)], [ScaleFree(step) for step in STACKED]

@@ -27,6 +27,7 @@ def learn_centered(
     """
     rows, start, scores = len(order) or chunk.rows, 0, np.zeros((chunk.rows, *engine.trailing))
     per_row = chunk.data.shape[0] / max(chunk.rows, 1) + 1.0
+    buffers: Chunk | None = None  # memory that is new to the process takes more time than the copies
     while start < rows:
         known: Centering = engine.centering
         most = min(known.steady_rows, max(int(CENTERED_AT_ONCE / per_row), 1))
@@ -35,9 +36,12 @@ def learn_centered(
         some: Any = slice(start, min(start + most, rows))
         start = some.stop
         some = order[some] if len(order) else some
-        block = chunk.take(some) if len(order) else chunk.row_block(some.start, some.stop)
-        scores[some] = learn_block(engine, block, y[some], sample_weights[some])
-        scores[some] += 0.0 if less_origin else known.origin[0]
+        if len(order):
+            block = buffers = chunk.take(some, buffers)
+        else:
+            block = chunk.row_block(some.start, some.stop)
+        found = learn_block(engine, block, y[some], sample_weights[some])
+        scores[some] = found if less_origin else found + known.origin[0]
     return scores
 
 

@@ -41,6 +41,8 @@ def paced(chunk: Chunk, order: Any, row_cost: float = 1.0) -> Iterator[tuple[int
     while start < rows:
         if shuffled:  # long and short rows are mixed: adding up their costs would take a third of a pass
             fits = int(work * chunk.rows / cost)
+        elif cost_up_to(chunk.indptr, row_cost, start, rows - 1) <= work:
+            fits = rows - start
         else:  # costs add up by differences of indptr, and few are needed
             some = range(start, min(rows, start + max(1, int(work / row_cost))))
             fits = bisect_right(some, work, key=partial(cost_up_to, chunk.indptr, row_cost, start))

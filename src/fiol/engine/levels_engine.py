@@ -15,8 +15,9 @@ from fiol.algorithms.ensemble import Ensemble
 from fiol.components.row import Floats
 from fiol.engine.centering import Centering, less
 from fiol.engine.engine import IN_ORDER, Engine
-from fiol.engine.ensemble.engine import EnsembleEngine, Member, restacked
+from fiol.engine.ensemble.engine import EnsembleEngine, Member
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_products
+from fiol.engine.ensemble.restacking import restacked
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.kept_rows import NO_KEPT_ROWS, KeptRows, restored_rows
 from fiol.engine.level_stack import stack_of_levels

@@ -7,7 +7,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.step_sizes.rule import OUTLYING
 from fiol.engine.centering import Centering
-from fiol.features.chunk import Chunk
+from fiol.features.chunk import Chunk, loops, pieces
 
 
 def cut_outliers(chunk: Chunk, largest: Floats, centering: Centering | None) -> Chunk:
@@ -19,15 +19,15 @@ def cut_outliers(chunk: Chunk, largest: Floats, centering: Centering | None) -> 
     >>> cut_outliers(rows, np.array([3.0, 1.0]), None).data.tolist()
     [-3.0, 7.0]
     """
-    means, known = np.zeros(len(largest)), np.where(largest > 0.0, largest, np.inf)[chunk.indices]
+    means, sizes = np.zeros(len(largest)), np.where(largest > 0.0, largest, np.inf)
     if centering is not None:
         there = centering.features < len(largest)
         means[centering.features[there]] = centering.means[there]
-    mean = means[chunk.indices]
-    beyond = np.abs(chunk.data - mean) > OUTLYING * known
-    if not beyond.any():
+    limits = OUTLYING * sizes
+    if not any(loops().count_beyond(some.indices, some.data, means, limits) for some in pieces(chunk)):
         return chunk
-    data = chunk.data.copy()
+    mean, known, data = means[chunk.indices], sizes[chunk.indices], chunk.data.copy()
+    beyond = np.abs(data - mean) > OUTLYING * known
     data[beyond] = mean[beyond] + np.copysign(known[beyond], data[beyond] - mean[beyond])
     return chunk._replace(data=data)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fiol.compiler.compiled import inlined, inlined_strictly, jit
+from fiol.compiler.compiled import inlined, inlined_strictly, jit, prefetch
 from fiol.components.component import borrowed
 
 #: Rows of more entries are sorted digit by digit, and rows of this many by longer digits.
@@ -12,6 +12,9 @@ DIGIT_BITS, LONG_DIGIT_BITS = 7, 10
 #: A key has an index in the higher bits, and the place of an entry in its row in the lower ones.
 PLACE_BITS = 32
 PLACE_MASK = (1 << PLACE_BITS) - 1
+
+#: Rows in random order are prefetched this many ahead, by cache lines of this many values.
+ROWS_AHEAD, ENTRIES_PER_LINE = 8, 8
 
 
 @jit
@@ -67,9 +70,42 @@ def fill(x, indices, data):
 def take(indptr, indices, data, order, new_indptr, new_indices, new_data):
     """Write the rows that `order` names, in that order, to the starts in `new_indptr`."""
     for r in range(order.shape[0]):
-        n, start = new_indptr[r], indptr[order[r]]
-        for k in range(new_indptr[r + 1] - n):
-            new_indices[n + k], new_data[n + k] = indices[start + k], data[start + k]
+        if r + ROWS_AHEAD < order.shape[0]:
+            ahead = order[r + ROWS_AHEAD]
+            for k in range(indptr[ahead], indptr[ahead + 1], ENTRIES_PER_LINE):
+                prefetch(indices, k)
+                prefetch(data, k)
+        first, last, start = new_indptr[r], new_indptr[r + 1], indptr[order[r]]
+        of_indices, of_data = indices[start : start + last - first], data[start : start + last - first]
+        row_indices, row_data = new_indices[first:last], new_data[first:last]
+        for k in range(row_indices.shape[0]):  # loops of their own vectorize
+            row_indices[k] = of_indices[k]
+        for k in range(row_data.shape[0]):
+            row_data[k] = of_data[k]
+
+
+@jit
+def add_moments(indices, data, places, counts, first, sums, squares):
+    """Add values to the arrays of `FeatureMoments`; those of feature i are at places[i], nowhere if that is -1."""
+    for k in range(data.shape[0]):
+        j = places[indices[k]]
+        if j >= 0:
+            if counts[j] == 0.0:
+                first[j] = data[k]
+            difference = data[k] - first[j]
+            counts[j] += 1.0
+            sums[j] += difference
+            squares[j] += difference * difference
+
+
+@jit
+def count_beyond(indices, data, centers, limits):
+    """Return how many values are farther from the center of their feature than its limit."""
+    found = 0
+    for k in range(data.shape[0]):
+        i = indices[k]
+        found += abs(data[k] - centers[i]) > limits[i]
+    return found
 
 
 @jit

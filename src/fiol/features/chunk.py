@@ -61,8 +61,8 @@ class Chunk(NamedTuple):
         entries = slice(indptr[0], indptr[-1])
         return Chunk(indptr - indptr[0], self.indices[entries], self.data[entries])
 
-    def take(self, order: Any) -> Chunk:
-        """Return copies of these rows, in this order.
+    def take(self, order: Any, buffers: Chunk | None = None) -> Chunk:
+        """Return copies of these rows, in this order, written into the arrays of `buffers` if these are long enough.
 
         >>> from fiol import to_chunk
         >>> to_chunk([[0.0, 2.0], [3.0, 0.0]]).take([1, 0, 1]).data
@@ -71,7 +71,10 @@ class Chunk(NamedTuple):
         order = kernel_array(order, np.int64)
         indptr = np.zeros(order.shape[0] + 1, np.int64)
         np.cumsum((self.indptr[1:] - self.indptr[:-1])[order], out=indptr[1:])
-        new = Chunk(indptr, np.empty(indptr[-1], np.int32), np.empty(indptr[-1]))
+        entries = int(indptr[-1])
+        if buffers is None or buffers.data.shape[0] < entries:
+            buffers = Chunk(indptr, np.empty(entries, np.int32), np.empty(entries))
+        new = Chunk(indptr, buffers.indices[:entries], buffers.data[:entries])
         loops().take(*self, order, *new)
         return new
 

@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.features.chunk import Chunk
-
-#: Entries of a chunk that are added at once, which bounds the memory.
-ENTRIES_AT_ONCE = 2**20
+from fiol.features.chunk import Chunk, kernel_array, loops, pieces
 
 
 @dataclasses.dataclass
@@ -51,25 +48,9 @@ class FeatureMoments:
     def add(self, chunk: Chunk, places: Any) -> None:
         """Add rows, where `places[i]` is the position in `names` of the chunk's feature i, or -1."""
         self.rows += chunk.rows
-        for start in range(0, len(chunk.indices), ENTRIES_AT_ONCE):
-            some = slice(start, start + ENTRIES_AT_ONCE)
-            which = places[chunk.indices[some]]
-            known = which >= 0
-            self.add_values(which[known], chunk.data[some][known])
-
-    def add_values(self, which: Any, x: Floats) -> None:
-        """Add values x of the features at these positions in `names`."""
-        unseen = np.flatnonzero(self.counts[which] == 0.0)[::-1]
-        self.first[which[unseen]] = x[unseen]  # of repeated features the last one stays: the first of the rows
-        difference = x - self.first[which]
-        self.counts = self.counts + np.bincount(which, minlength=len(self.counts))
-        self.sums = self.added(self.sums, which, difference)
-        self.squares = self.added(self.squares, which, difference * difference)
-
-    def added(self, before: Floats, which: Any, terms: Floats) -> Floats:
-        """Return sums continued by these terms, one after the other: `bincount` adds in the order of entries."""
-        places = np.concatenate([np.arange(len(before)), which])
-        return np.bincount(places, np.concatenate([before, terms]), len(before)).astype(np.float64, copy=False)
+        places, sums = kernel_array(places, np.int64), (self.counts, self.first, self.sums, self.squares)
+        for some in pieces(chunk):
+            loops().add_moments(some.indices, some.data, places, *sums)
 
     def means_and_deviations(self) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of every feature over all rows."""

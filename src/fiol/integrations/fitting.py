@@ -46,13 +46,13 @@ class Passes:
         self.seen: list[Any] = []  #: sums of weights and intercepts, and how many
 
     def __call__(self, order: Any = IN_ORDER) -> float:
+        if self.made == 1:  # outliers would raise the units of their features again
+            self.rows = self.learner.engine.without_outliers(self.rows[0]), *self.rows[1:]
         chunk, y, sample_weights = self.rows
         again = self.made > 0 and self.learner.rounds >= MIN_STACK_ROWS
         with self.learner.engine.freeze_stack() if again else nullcontext():
             scores = self.learn(order)
         self.made += 1
-        if self.made == 1:
-            self.rows = self.learner.engine.without_outliers(chunk), y, sample_weights
         return self.learner.core.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
 
     def learn(self, order: Any) -> Floats:

@@ -32,6 +32,7 @@ from fiol.engine.ensemble.lane_group import LaneGroup, chosen_lanes, fits_lanes
 from fiol.engine.ensemble.members import Members
 from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine
 from fiol.engine.ensemble.pieces import Piece
+from fiol.engine.ensemble.restacking import restacked
 from fiol.engine.ensemble.stack_engine import StackEngine
 from fiol.engine.ensemble.stack_state import FROZEN
 from fiol.engine.float32_guard import limits
@@ -52,16 +53,17 @@ class Member(NamedTuple):
     in_lanes: bool  #: whether it shares SIMD lanes with others; if not, the time of its rounds is added
 
 
-#: A stack learns anew if that lowers the loss in all blocks of rows: 8 by chance with a probability of 1/256.
-RESTACK_BLOCKS = 8
-
-
 class EnsembleStorage(NamedTuple):
     """Everything of an `EnsembleEngine` that learning changes."""
 
     members: Members
     stack: StackEngine
     centering: Centering | None
+
+    def copied(self, records: Any = None) -> EnsembleStorage:
+        """Return a copy; records of lanes are in `records`, if that is given."""
+        centering = None if self.centering is None else own_centering(self.centering)
+        return EnsembleStorage(self.members.copy(records), self.stack.copy(), centering)
 
 
 #: The largest value of a single row that the fast path takes.
@@ -225,12 +227,12 @@ class EnsembleEngine(Engine):
             self.ticks[FROZEN] = was
 
     def restack(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
-        now = self.scores_less_origin(chunk)
-        if self.stack.moves:
-            Z, y = self.scores_of_members(self.centered(chunk)), less(y, self.origin)
-            now, stack = restacked(self, self.stack, Z, now, y, sample_weights)
-            if stack is not self.stack:
-                self.replace(stack=stack)
+        if not self.stack.moves:
+            return self.scores(chunk)
+        Z, y = self.scores_of_members(self.centered(chunk)), less(y, self.origin)
+        now, stack = restacked(self, self.stack, Z, Z @ self.mixing, y, sample_weights)
+        if stack is not self.stack:
+            self.replace(stack=stack)
         return now + self.origin
 
     def count_first_loss(self, y: Floats, sample_weights: Floats) -> None:
@@ -303,10 +305,7 @@ class EnsembleEngine(Engine):
             learner.expect_values(features, size)
 
     def centered_storage(self, centering: Centering) -> EnsembleStorage:
-        members = [member.copy() for member in self.members]
-        for member in members:
-            member.set_storage(member.centered_storage(centering))
-        return self.storage._replace(members=self.members_in_use.with_engines(members))
+        return self.storage._replace(members=self.members_in_use.centered(centering))
 
     def settle(self) -> None:
         self.members_in_use.settle()
@@ -368,10 +367,10 @@ class EnsembleEngine(Engine):
 
     @property
     def knows_scales(self) -> bool:
-        return any(member.knows_scales for member in self.members_in_use.templates)
+        return self.members_in_use.knows_scales
 
     def scales(self, features: int) -> Floats:
-        return max(self.members, key=lambda member: member.knows_scales).scales(features)
+        return self.members_in_use.scales(features)
 
     def scores(self, chunk: Chunk) -> Floats:
         return self.scores_less_origin(chunk) + self.origin
@@ -387,8 +386,12 @@ class EnsembleEngine(Engine):
         """Return the scores of centered rows by every live member, [row, ..., member], less the origin; else 0."""
         each = np.eye(self.stack.members)
         Z = np.zeros((chunk.rows, *self.trailing, len(each)))
-        for k in np.flatnonzero(self.stack.live):
+        members = self.members_in_use
+        if members.group is not None:
+            Z[:, members.in_lanes] = members.group.scores(members.passing_rows(chunk))
+        for k in members.separate:
             Z[..., k] = self.linear_scores(chunk, each[k])
+        Z[..., self.stack.live == 0.0] = 0.0
         return Z
 
     def variances(self, chunk: Chunk) -> Floats:
@@ -401,7 +404,7 @@ class EnsembleEngine(Engine):
         if not knowing:
             return np.full(chunk.rows, np.inf)
         chunk = self.centered(chunk)
-        seen = chunk._replace(data=np.where(members.passing(chunk.indices), chunk.data, 0.0))
+        seen = members.passing_rows(chunk)
         best = min(knowing, key=lambda k: losses[k])
         if best in members.separate:
             own = members.separate[best].variances(seen)
@@ -502,12 +505,20 @@ class EnsembleEngine(Engine):
         self.set_storage(EnsembleStorage(self.members_in_use.with_engines(members), stack, centering))
         self.rewind_observer(arrays)
 
+    def mark(self) -> Any:
+        return self.storage.copied(), None if self.observer is None else self.observer.mark()
+
+    def rewind(self, mark: Any) -> None:
+        storage, of_observer = mark
+        self.set_storage(storage.copied())
+        if self.observer is not None:
+            self.observer.rewind(of_observer)
+
     def copy(self, records: Any = None) -> EnsembleEngine:
         """Return an engine with its own copy of the state; records of lanes are in `records`, if that is given."""
         new = copy.copy(self)
         new.centered_rows, new.passed_rows, new.each, new.observer = None, None, map, None
-        centering = None if self.centering is None else own_centering(self.centering)
-        new.set_storage(EnsembleStorage(self.members_in_use.copy(records), self.stack.copy(), centering))
+        new.set_storage(self.storage.copied(records))
         return new
 
     def placed(self, places: Any, features: int, score_places: Any = None, scores: int | None = None) -> EnsembleEngine:
@@ -517,27 +528,6 @@ class EnsembleEngine(Engine):
         members = self.members_in_use.placed(places, features, score_places, scores)
         new.replace(members=members, centering=centering)
         return new
-
-
-def restacked(
-    engine: Engine, stack: Any, Z: Floats, now: Floats, y: Floats, sample_weights: Floats
-) -> tuple[Floats, Any]:
-    """Return scores of rows by a stack that has learned anew from the scores Z of its members, and this stack.
-
-    See `Engine.restack`. If that is not better than the scores of now in every block of rows, these are returned, and
-    the stack as it is.
-    """
-    rows, half, scores = (Z, y, sample_weights), len(now) // 2, np.zeros_like(now)
-    if len(now) < RESTACK_BLOCKS:
-        return now, stack
-    for own, others in ((slice(half), slice(half, None)), (slice(half, None), slice(half))):
-        part = stack.learned_anew(engine.call, *(array[others] for array in rows))
-        scores[own] = Z[own] @ part.member_weights()
-    for block in np.array_split(np.arange(len(now)), RESTACK_BLOCKS):
-        new, old = (engine.mean_loss(one, y, sample_weights, block) for one in (scores, now))
-        if not new < old:
-            return now, stack
-    return scores, stack.learned_anew(engine.call, *rows)
 
 
 #: The engine of each kind of stack.

@@ -17,7 +17,9 @@ from fiol.components.row import Floats
 from fiol.components.simd import choose, total
 from fiol.components.step_sizes import LARGEST_SUM, states_its_rule
 from fiol.components.step_sizes.rule import unit_of_steps
-from fiol.engine.centering import shifted
+from fiol.engine.centering import Centering, shifted
+from fiol.engine.engine import IN_ORDER
+from fiol.engine.interrupts import paced, piece_of
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 
@@ -200,6 +202,16 @@ class LaneGroup:
         """Return the scores that `learn` has written, as [row, member]."""
         return scores.reshape(-1, self.width)[:, : len(self.engines)]
 
+    def scores(self, chunk: Chunk) -> Floats:
+        """Return the scores of rows by every member, [row, member]."""
+        from fiol.engine.ensemble.lane_records import score_lanes
+
+        scores = self.new_scores(chunk.rows)
+        for start, stop in paced(chunk, IN_ORDER, float(self.width)):
+            some = scores[self.width * start : self.width * stop]
+            self.engines[0].call(score_lanes, self.zero, self.memory, piece_of(chunk, start, stop), some)
+        return self.scores_of_members(scores)
+
     def add_weights(self, features: Any, v: Floats, out: Floats) -> None:
         """Add the sum of weights times v, a number for every member, for each of `features`."""
         from fiol.engine.ensemble.lane_records import add_lane_weights
@@ -227,6 +239,29 @@ class LaneGroup:
         """Let the largest values of features be at least `size`, whether they were seen or not."""
         peaks = self.table(self.records)[features, 0, -1]
         np.maximum(peaks, size, out=peaks, casting="same_kind")
+
+    @property
+    def knows_scales(self) -> bool:
+        """Whether any member stores the largest value of every feature."""
+        return any(engine.knows_scales for engine in self.engines)
+
+    def scales(self, features: int) -> Floats:
+        """Return the largest value of each of the first features; 0 beyond the records."""
+        out, peaks = np.zeros(features), self.table(self.records)[:features, 0, -1]
+        out[: len(peaks)] = peaks
+        return out
+
+    def center(self, centering: Centering) -> None:
+        """Let means be subtracted from values from now on: see `Engine.centered_storage`."""
+        self.settle()
+        features, table, members = centering.features, self.table(self.records), len(self.engines)
+        if self.has_intercept:
+            moved = np.ascontiguousarray(table[features, 0, :members].T, np.float64)
+            self.intercept[:members] += [centering.means @ w for w in moved]
+        centering.add_to_missing(table[:, 0, :members], -1.0)
+        for k, engine in enumerate(self.engines):
+            if engine.knows_scales:  # the record starts again, with distances from the mean instead of values
+                table[features, 1:, k], table[features, 0, -1] = 0.0, centering.widths
 
     def weights(self, features: int) -> Floats:
         """Return the weights of the first features, [feature, member]; 0 beyond the records."""

@@ -116,6 +116,20 @@ def add_lane_weights(zero, memory, features, v, out):
 
 
 @jit
+def score_lanes(zero, memory, chunk, scores):
+    """Write the scores of all rows: [row, lane], as one axis; features without a record have no weights."""
+    (indptr, indices, data), memory, scores = borrowed(chunk), borrowed(memory), borrowed(scores)
+    like, n, t = lanes(zero), len(zero), memory.ticks[0]
+    for r in range(indptr.shape[0] - 1):
+        z = load_lanes(memory.intercept, 0, like) * memory.has_intercept
+        for j in range(indptr[r], indptr[r + 1]):
+            i = np.uint64(np.uint32(indices[j])) * np.uint64(len(memory.vectors) * n)
+            if i < memory.records.shape[0]:
+                z = z + current_weights(memory.rules, memory.vectors, like, memory.records, i, t) * data[j]
+        store(scores, r * n, z)
+
+
+@jit
 def settle_lanes(zero, memory):
     """Bring all weights up to date, where features may have missed rounds."""
     memory, t, n = borrowed(memory), memory.ticks[0], len(zero)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.engine.centering import Centering
 from fiol.engine.ensemble.lane_group import LaneGroup
 from fiol.engine.update_engine import UpdateEngine
+from fiol.features.chunk import Chunk
 
 
 class Members:
@@ -85,6 +87,10 @@ class Members:
         gate.call(mark_weights, *gate.known, features, out)
         return out > 0.0
 
+    def passing_rows(self, chunk: Chunk) -> Chunk:
+        """Return rows with 0 for values of features that the gate does not let pass."""
+        return chunk if self.gate < 0 else chunk._replace(data=np.where(self.passing(chunk.indices), chunk.data, 0.0))
+
     def with_weight(self, features: int) -> list[Any]:
         """Return, for every member, which of the first features have a weight other than 0 and pass the gate."""
         indices, weights = np.arange(features, dtype=np.int32), dict[int, Any]()
@@ -115,6 +121,15 @@ class Members:
             if v[k] != 0.0:
                 out[0] += v[k] * np.asarray(member.intercept_weight(False))
 
+    @property
+    def knows_scales(self) -> bool:
+        """Whether any member stores the largest value of every feature."""
+        return any(learner.knows_scales for learner in self.learners)
+
+    def scales(self, features: int) -> Floats:
+        """Return the largest value of each of the first features."""
+        return max(self.learners, key=lambda learner: learner.knows_scales).scales(features)  # type: ignore[no-any-return]
+
     # --- changing -----------------------------------------------------------------------------
 
     def move(self, v: Floats, change: Floats, shift: Any) -> None:
@@ -127,6 +142,15 @@ class Members:
                 moved = v[k] * change
                 member.add_weights(indices, 1.0, moved)
                 member.start_from(moved, member.intercept_weight(False) + v[k] * shift)
+
+    def centered(self, centering: Centering) -> Members:
+        """Return a copy after means are subtracted from values of features: see `Engine.centered_storage`."""
+        new = self.copy()
+        if new.group is not None:
+            new.group.center(centering)
+        for member in new.separate.values():
+            member.set_storage(member.centered_storage(centering))
+        return new
 
     def settle(self) -> None:
         """Bring every stored weight up to date."""

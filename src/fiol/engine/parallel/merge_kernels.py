@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
-from fiol.components.simd import lanes, load_lanes, store
 from fiol.components.step_sizes.rule import StepRule, merge_share, precision
 
 
@@ -99,17 +96,3 @@ def losses_of_lanes(loss, before, after, along, first, y, weight, found):
             z, change = before[r, j], after[r, j] - before[r, j]
             for p in range(first, along.shape[0]):
                 found[j, p] += weight[r] * loss.value(z + along[p] * change, y[r])
-
-
-@jit
-def score_lanes(zero, chunk, records, intercept, has_intercept, scores):
-    """Write the scores of all rows: [row, lane], as one axis; features without a record have no weights."""
-    (indptr, indices, data), records, intercept = borrowed(chunk), borrowed(records), borrowed(intercept)
-    scores, like, width, stride = borrowed(scores), lanes(zero), np.uint64(len(zero)), np.uint64(2 * len(zero))
-    for r in range(indptr.shape[0] - 1):
-        z = load_lanes(intercept, 0, like) * has_intercept
-        for j in range(indptr[r], indptr[r + 1]):
-            i = np.uint64(np.uint32(indices[j])) * stride
-            if i < records.shape[0]:
-                z = z + load_lanes(records, i, like) * data[j]
-        store(scores, np.uint64(r) * width, z)

@@ -248,7 +248,8 @@ def losses_along(
     if not (lanes_alone(base) and lanes_alone(full)):
         return losses_of_members(base, members_of(base), members_of(full), chunk, y, sample_weights, parts, before)
     rows, found = rows_of_members(base, chunk), no_losses(len(base.ensemble.updates), parts)  # type: ignore[attr-defined]
-    scores = lane_scores(base, rows) if before is None else before, lane_scores(full, rows)  # type: ignore[arg-type]
+    groups: Any = base.group, full.group  # type: ignore[attr-defined]
+    scores = groups[0].scores(rows) if before is None else before, groups[1].scores(rows)
     loss = base.plan.problem.loss
     given = ALONG, first_point(parts), targets_of_members(base, y), sample_weights
     base.call(losses_of_lanes, loss, *map(np.ascontiguousarray, scores), *given, found)
@@ -388,19 +389,8 @@ def scores_of_members(engine: Engine, members: Sequence[Engine], chunk: Chunk) -
     """Return the scores of rows by every member of an engine, the last axis."""
     chunk = rows_of_members(engine, chunk)
     if isinstance(engine, EnsembleEngine) and lanes_alone(engine):
-        return lane_scores(engine, chunk)
+        return engine.group.scores(chunk)  # type: ignore[union-attr]
     return np.stack([member.scores(chunk) for member in members], axis=-1)
-
-
-def lane_scores(engine: EnsembleEngine, chunk: Chunk) -> Floats:
-    """Return [row, member]: the scores of centered rows by members in lanes."""
-    from fiol.engine.parallel.merge_kernels import score_lanes
-
-    group: Any = engine.group
-    scores = group.new_scores(chunk.rows)
-    known = group.records, group.intercept, float(group.has_intercept)
-    engine.call(score_lanes, group.zero, chunk, *known, scores)
-    return group.scores_of_members(scores)  # type: ignore[no-any-return]
 
 
 def rows_of_members(engine: Engine, chunk: Chunk) -> Chunk:
