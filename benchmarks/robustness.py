@@ -1,4 +1,4 @@
-"""The default learner where linear models lose: outliers, several passes, offsets of columns and of targets.
+"""The default learner where linear models lose: outliers, passes, offsets of columns and targets, shares of classes.
 
     python -m benchmarks.robustness [--data DIR] [--json FILE] [--quick]
 
@@ -10,6 +10,8 @@
 - offsets: the progressive loss of packaged tables beside that of the same rows, standardized by the rows so far;
 - targets: R2 of the second half of a stream whose targets are 1e4 and 1e6 standard deviations from 0, beside that
   of the targets around 0;
+- classes: the log loss of a stream whose share of positive rows falls from 0.5 to 0.05, at once or slowly, while the
+  columns keep their meaning: of all rows, and of a fortieth after the middle, beside that of the true probabilities;
 - usual: the progressive losses of the default on all sets of benchmarks.tuning with one score; without `--data`, and
   with `--quick`, on made-up rows.
 
@@ -30,7 +32,7 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.report import header, progress, table
-from benchmarks.tuning import BINARY, CLASSES, SETS, made_up
+from benchmarks.tuning import BINARY, CLASSES, SETS, log_loss, made_up
 from fiol import Learner, Stacked
 
 
@@ -42,11 +44,12 @@ class Sizes(NamedTuple):
     columns: tuple[int, ...]
     offsets: int
     targets: int
+    classes: int
     usual: int  #: of made-up sets
 
 
-FULL = Sizes(20_000, (100, 2575, 5050, 7525, 10_000), (10, 100, 1000), 20_000, 5000, 5000)
-QUICK = Sizes(2000, (300,), (10,), 300, 600, 500)
+FULL = Sizes(20_000, (100, 2575, 5050, 7525, 10_000), (10, 100, 1000), 20_000, 5000, 20_000, 5000)
+QUICK = Sizes(2000, (300,), (10,), 300, 600, 800, 500)
 
 
 class Found(NamedTuple):
@@ -213,6 +216,21 @@ def targets(rows: int) -> Iterator[Found]:
             yield Found("targets", f"{loss}, {power(offset)} standard deviations", "R2", found[offset], found[0.0])
 
 
+def classes(rows: int, seeds: int = 5) -> Iterator[Found]:
+    """Shares of classes that change, while the distributions of columns in both classes stay: means over seeds."""
+    after, place = slice(rows // 2, rows // 2 + rows // 40), np.arange(rows) / rows
+    for name, share in (("at once", np.where(place < 0.5, 0.5, 0.05)), ("slowly", 0.5 - 0.45 * place)):
+        found = []
+        for seed in range(seeds):
+            rng = np.random.default_rng(seed)
+            y, way = np.where(rng.random(rows) < share, 1.0, -1.0), 0.6 * rng.standard_normal(10)
+            X = rng.standard_normal((rows, 10)) + np.outer(y, way) / 2.0
+            both = Learner().learn(X, y), X @ way + np.log(share / (1.0 - share))
+            found.append([[log_loss(scores[some], y[some]) for scores in both] for some in (slice(rows), after)])
+        for part, losses in zip(("all rows", "after the middle"), np.mean(found, axis=0).tolist(), strict=True):
+            yield Found("classes", f"share changes {name}, {part}", "log loss", *losses)
+
+
 def usual(folder: Path | None, rows: int) -> Iterator[Found]:
     """Progressive losses of the default on the sets of a folder, or on made-up rows; nothing beside."""
     if folder is None:
@@ -231,6 +249,7 @@ def measure(sizes: Sizes, folder: Path | None) -> Iterator[Found]:
     yield from passes(sizes.passes, sizes.columns)
     yield from offsets(sizes.offsets)
     yield from targets(sizes.targets)
+    yield from classes(sizes.classes)
     yield from usual(folder, sizes.usual)
 
 

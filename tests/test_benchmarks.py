@@ -921,7 +921,7 @@ def robustness():
 def test_robustness_quick_run_holds_all_parts(robustness, tmp_path, monkeypatch, capsys):
     """With fewer rows than `--quick`, in the interpreter."""
     interpret(monkeypatch)
-    monkeypatch.setattr(robustness, "QUICK", robustness.Sizes(60, (20,), (3,), 4, 12, 12))
+    monkeypatch.setattr(robustness, "QUICK", robustness.Sizes(60, (20,), (3,), 4, 12, 40, 12))
     robustness.main(["--quick", "--json", str(tmp_path / "new" / "r.json")])
     found = json.loads((tmp_path / "new" / "r.json").read_text())
     assert found["command"].startswith("python -m benchmarks.robustness --quick --json")
@@ -934,6 +934,7 @@ def test_robustness_quick_run_holds_all_parts(robustness, tmp_path, monkeypatch,
     assert units["passes"] == 3 * ["RMSE"]
     assert units["offsets"][:2] == ["log loss of classes", "log loss"]
     assert units["targets"] == 8 * ["R2"]
+    assert units["classes"] == 4 * ["log loss"]
     assert units["usual"] == ["log loss", "relative squared error"]
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 1 + len(found["results"])
