@@ -17,7 +17,7 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,8 +69,8 @@ def codes(y: Any) -> tuple[Any, int]:
     return found, len(labels)
 
 
-def of_files(folder: Path) -> Iterator[Table]:
-    """Yield the tables of a folder."""
+def of_files(folder: Path, chosen: Sequence[str]) -> Iterator[Table]:
+    """Yield the tables of a folder: those with chosen names, or all."""
     for name, file, read, kind in (
         ("bike", "bike_hour.csv", data.BIKE, "numbers"),
         ("casp", "casp_protein.csv", data.CASP, "numbers"),
@@ -79,7 +79,7 @@ def of_files(folder: Path) -> Iterator[Table]:
         ("covtype 7 classes", "covtype.csv", data.columns, "labels"),
     ):
         path = data.find(folder, file)
-        if path is None:
+        if path is None or (chosen and name not in chosen):
             continue
         with data.open_text(path) as lines:
             X, y = read(lines)
@@ -89,6 +89,22 @@ def of_files(folder: Path) -> Iterator[Table]:
             yield Table(name, X, (y.astype(np.float64) == 2.0).astype(int), 2)
         else:
             yield Table(name, X, *codes(y))
+    path = data.find(folder, "nycflights13_arrdelay.svm")
+    if path is not None and (not chosen or "nycflights" in chosen):
+        with data.open_text(path) as lines:
+            yield flights(lines)
+
+
+def flights(lines: Any) -> Table:
+    """Return nycflights as a table: each row has a value in each of nine groups of features.
+
+    A column has the number of its feature within its group; the last one, a distance, its value.
+    """
+    y, _, indices, values = data.parse_libsvm(lines)
+    groups, found = np.asarray(indices).reshape(len(y), -1), np.asarray(values, float).reshape(len(y), -1)
+    X = (groups - groups.min(axis=0)).astype(np.float64)
+    X[:, -1] = found[:, -1]
+    return Table("nycflights", X, np.asarray(y).astype(np.float64), 0)
 
 
 def packaged() -> Iterator[Table]:
@@ -384,10 +400,10 @@ def main(arguments: list[str] | None = None) -> None:
     limits = Limits(given.rival_rows, given.seconds, given.batch_rows)
     if given.quick:
         limits, given.seeds = Limits(300, 1.0, 1000), 1
+    chosen = [name for name in given.only.split(",") if name]
     tables = [*made_up(600 if given.quick else 20_000)]
     if not given.quick:
-        tables += [*packaged(), *(of_files(given.data) if given.data is not None else ())]
-    chosen = [name for name in given.only.split(",") if name]
+        tables += [*packaged(), *(of_files(given.data, chosen) if given.data is not None else ())]
     records = list[dict[str, Any]]()
     head = header("benchmarks.tables", arguments, given.quick, ("scikit-learn", "river", "vowpalwabbit"))
     for found in tables:

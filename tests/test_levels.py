@@ -573,3 +573,21 @@ def test_gains_of_pairs_match_plain_loops():
                     n = cell.sum()
                     expected += (left.sum() ** 2 - n * np.mean(g**2)) / (n + MORE_ROWS)
         assert found[a, b] == pytest.approx(expected, rel=1e-9)
+
+
+def test_pairs_that_explain_nothing_learn_slowly():
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(2000, 8))
+    y = X[:, 0] * X[:, 1] + 0.1 * draw.normal(size=2000)
+    learner = new(features=TableBasis(rows=100, knots=4, grid=2, choice_rows=500))
+    learner.learn(X[:600], y[:600])
+    basis = learner.core.levels.basis
+    assert basis.undecided
+    assert len(basis.left) == 28
+    learner.learn(X[600:], y[600:])
+    assert not learner.core.levels.basis.undecided
+    assert len(learner.core.levels.basis.left) == 28
+    units = learner.core.levels.levels[2].scales(learner.n_features)[int(basis.known[0]) + basis.hats :]
+    strong = np.repeat((basis.left == 0) & (basis.right == 1), basis.node_counts)
+    assert units[strong].max() <= 1.0
+    assert np.median(units[~strong]) == 4.0

@@ -30,7 +30,8 @@ class TableBasis(Component):
     max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3. If columns have more
         pairs, those are chosen that explain most of what curves leave of the following `choice_rows` rows; level 3
         begins after these.
-    choice_rows : the number of rows from which pairs are chosen.
+    choice_rows : the number of rows from which pairs are chosen. If all pairs are there, and more than three for each
+        column, those that explain no more than noise learn slowly after these rows.
     max_nodes : the largest number of nodes of all grids; pairs beyond that are left out.
     max_columns : with more columns than this, there are neither curves nor surfaces.
 

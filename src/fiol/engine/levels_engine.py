@@ -30,10 +30,12 @@ from fiol.features.chunk import Chunk
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
 from fiol.features.missing_values import indicators_at_level, roles_with_never_seen
 from fiol.features.numbered_rows import NumberedRow
-from fiol.features.pair_choice import judged_pairs
+from fiol.features.pair_choice import STRONG_PAIR, best_pairs, judged_pairs
 
 #: The least unit of hats and nodes, whose values are up to 1: with 1, those that are small in all rows learn slowly.
 KNOWN_SIZE = 0.25
+#: The least unit of nodes of pairs that explain little: with these 16 times as large units, they learn slowly.
+SIZE_OF_WEAK = 4.0
 #: Entries of rows with all features that are made at a time.
 EXPANDED_AT_ONCE = 2**20
 #: Before the names of the arrays of each level.
@@ -170,23 +172,40 @@ class LevelsEngine(Engine):
         return int(self.basis.check[0]) - self.rounds
 
     def look_again(self) -> None:
-        """Add knots for columns that have moved, or are no longer constant; choose pairs if they are undecided."""
+        """Add knots for columns that have moved, or are no longer constant; judge pairs if there are enough rows."""
         basis: Any = self.basis
-        (rows, targets), features = self.storage.kept, len(basis.codes)
+        kept, features = self.storage.kept, len(basis.codes)
+        last = kept.chunk.row_block(max(kept.rows - int(self.options.rows), 0), kept.rows)
         roles = self.roles_for(features).first(features)
-        found = extended_basis(self.options, basis, rows, roles) if rows.rows else None
+        found = extended_basis(self.options, basis, last, roles) if kept.rows else None
         if found is not None:
             self.replace(levels=self.extended_levels(found), basis=found.basis)
-        if basis.undecided and 2 * rows.rows >= self.options.choice_rows:
-            scores = self.levels[1].scores(self.expanded(rows)[1])
-            new: Any = self.basis
-            pairs = judged_pairs(new, roles, rows, self.plan.problem.loss, scores, targets)
-            found = with_pairs(new, pairs_that_fit(self.options, new.points, pairs))
+        if basis.undecided and kept.rows >= self.options.choice_rows:
+            self.judge_pairs(roles)
+        new: Any = self.basis
+        kept = kept if new.undecided else NO_KEPT_ROWS
+        check = next_check(self.rounds, self.options, new.undecided, kept.rows)
+        self.replace(basis=new._replace(check=np.array([check], np.int64)), kept=kept)
+
+    def judge_pairs(self, roles: Roles) -> None:
+        """Choose pairs by the rows that were kept; if all are there, those that explain little learn slowly."""
+        basis: Any = self.basis
+        rows, targets = self.storage.kept
+        scores = self.levels[1].scores(self.expanded(rows)[1])
+        gains = judged_pairs(basis, roles, rows, self.plan.problem.loss, scores, targets)
+        if not len(basis.left):
+            found = with_pairs(basis, pairs_that_fit(self.options, basis.points, best_pairs(gains)))
             self.replace(levels=self.extended_levels(found), basis=found.basis)
-        new = self.basis
-        check = self.rounds + int(self.options.choice_rows) if new.undecided else next_check(self.rounds, self.options)
-        new = new._replace(check=np.array([check], np.int64))
-        self.replace(basis=new, kept=NO_KEPT_ROWS)
+            return
+        level, end = self.levels[2].copy(), int(basis.known[0]) + basis.hats
+        for left, right, nodes in zip(
+            basis.left.tolist(), basis.right.tolist(), basis.node_counts.tolist(), strict=True
+        ):
+            end += nodes
+            if gains.get((left, right), 0.0) < STRONG_PAIR:
+                level.expect_values(slice(end - nodes, end), SIZE_OF_WEAK)
+        decided = basis._replace(candidates=np.zeros_like(basis.candidates))
+        self.replace(levels=(*self.levels[:2], level), basis=decided)
 
     @property
     def window(self) -> int:

@@ -23,6 +23,8 @@ from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, NO_ROLE, Roles
 POINTS_PER_VALUE, MORE_POINTS, MOST_POINTS = 2, 8, 256
 #: Columns are looked at again whenever there are this many times as many rows.
 GROWTH_OF_CHECKS = 1.5
+#: Pairs are not judged if there are at most this many of them for each column.
+FEW_PAIRS = 3
 #: Numbers that are compared at once.
 VECTOR = 8
 #: A value that is this close to a knot, in intervals of a period, is there.
@@ -49,7 +51,7 @@ class ColumnBasis(NamedTuple):
     in_grid: Any  #: [knot] 1 if the knot is a point of its slot
     left: Any  #: [pair] a slot
     right: Any  #: [pair] another slot
-    candidates: Any  #: [slot] 1 if pairs have not been chosen yet, and may be of this slot
+    candidates: Any  #: [slot] 1 if pairs have not been judged yet, and may be of this slot
     codes: Any  #: [feature] the point of a value of a category, or `NO_CODE`; of features so far
     check: Any  #: [1] the round before which columns are looked at again
     period: Any  #: [slot] the period of a curve that closes, in units of the column; 0 for other curves
@@ -79,7 +81,7 @@ class ColumnBasis(NamedTuple):
 
     @property
     def undecided(self) -> bool:
-        """Whether pairs have not been chosen yet."""
+        """Whether pairs have not been judged yet; if there are none so far, they are chosen then."""
         return bool(self.candidates.any())
 
     @property
@@ -185,8 +187,9 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
     paired = [slot.paired and roles.titles.get(slot.member) not in closing for slot in slots]
     points = np.array([slot.points for slot in slots], np.int32)
     count = sum(paired)
-    undecided = count * (count - 1) // 2 > options.max_pairs > 0
-    pairs = [] if undecided else combinations(np.flatnonzero(paired).tolist(), 2)
+    possible = count * (count - 1) // 2
+    undecided = possible > min(options.max_pairs, FEW_PAIRS * count) and options.max_pairs > 0
+    pairs = [] if possible > options.max_pairs else combinations(np.flatnonzero(paired).tolist(), 2)
     left, right = pair_arrays(pairs_that_fit(options, points, pairs))
     found = ColumnBasis(
         np.array([roles.size], np.int32),
@@ -201,7 +204,7 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
         right,
         np.array(paired, np.int32) * np.int32(undecided),
         np.empty(0, np.int32),
-        np.array([chunk.rows + int(options.choice_rows) if undecided else next_check(chunk.rows, options)], np.int64),
+        np.array([next_check(chunk.rows, options, undecided, 0)], np.int64),
         np.array([slot.period for slot in slots]),
     )
     return found.with_codes(roles, roles.size)
@@ -257,13 +260,18 @@ def grid_of_knots(knots: int, intervals: int) -> Any:
     return mask
 
 
-def next_check(rounds: int, options: TableBasis) -> int:
+def next_check(rounds: int, options: TableBasis, undecided: bool, kept: int) -> int:
     """Return the round before which columns are looked at again, after this many rounds.
 
-    >>> next_check(200, TableBasis()), next_check(10_000, TableBasis())
+    If pairs are `undecided`, it is at the latest when there are enough rows, of which some are kept, to judge them.
+
+    >>> next_check(200, TableBasis(), False, 0), next_check(10_000, TableBasis(), False, 0)
     (400, 15000)
+    >>> next_check(900, TableBasis(), True, 700)
+    1200
     """
-    return max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
+    check = max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
+    return min(check, rounds + int(options.choice_rows) - kept) if undecided else check
 
 
 def pair_arrays(pairs: Sequence[tuple[int, int]]) -> tuple[Any, Any]:

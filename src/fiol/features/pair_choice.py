@@ -1,4 +1,4 @@
-"""Which pairs of columns get surfaces if there are too many: those that explain most of what curves leave.
+"""Which pairs of columns get surfaces, and which of these learn slowly, by how much they explain of what curves leave.
 
 As in FAST (Lou et al. 2013): the values of every column are put into a few groups, and a pair is judged by the sums of
 negative slopes of the loss in each of its cells, at the scores of the model with curves.
@@ -20,6 +20,8 @@ from fiol.features.column_roles import Roles
 GROUPS = 4
 #: Rows that a cell has more than those that are there: rare cells count less.
 MORE_ROWS = 5.0
+#: Pairs that explain less than this, in standard deviations of what noise explains, learn slowly.
+STRONG_PAIR = 1.0
 #: With more columns than this, pairs are those of the columns that matter most by themselves.
 MOST_JUDGED = 100
 
@@ -66,8 +68,8 @@ def group_of_values(numeric: bool, values: Floats, there: Any) -> Any:
 
 def judged_pairs(
     basis: ColumnBasis, roles: Roles, chunk: Chunk, loss: Any, scores: Floats, y: Floats
-) -> list[tuple[int, int]]:
-    """Return the pairs of slots that explain more than noise would, at least as many as slots; the best first.
+) -> dict[tuple[int, int], float]:
+    """Return what pairs of slots explain beyond noise, in standard deviations of what noise explains; the best first.
 
     Parameters
     ----------
@@ -93,9 +95,20 @@ def judged_pairs(
         kept = np.sort(np.argsort(-np.array(own), kind="stable")[:MOST_JUDGED]).tolist()
         slots, groups = [slots[k] for k in kept], [groups[k] for k in kept]
     left, right = np.triu_indices(len(slots), 1)
-    gains = gains_of_pairs(groups, slopes)[left, right]
-    order = np.argsort(-gains, kind="stable")[: max(int(np.sum(gains > 0.0)), len(slots))].tolist()
-    return [(slots[left[k]], slots[right[k]]) for k in order]
+    noise = max(float(np.mean(slopes**2, axis=0).sum()) * np.sqrt(2.0) * (GROUPS - 1), 1e-300)  # of (GROUPS - 1)^2 sums
+    gains = gains_of_pairs(groups, slopes)[left, right] / noise
+    order = np.argsort(-gains, kind="stable").tolist()
+    return {(slots[left[k]], slots[right[k]]): float(gains[k]) for k in order}
+
+
+def best_pairs(gains: dict[tuple[int, int], float]) -> list[tuple[int, int]]:
+    """Return the pairs that explain more than noise would, at least as many as slots, given `judged_pairs`.
+
+    >>> best_pairs({(0, 1): 2.0, (1, 2): 1.0, (0, 2): 0.5, (0, 3): 0.1, (2, 3): -1.0, (1, 3): -2.0})
+    [(0, 1), (1, 2), (0, 2), (0, 3)]
+    """
+    slots = len({slot for pair in gains for slot in pair})
+    return [pair for k, (pair, gain) in enumerate(gains.items()) if gain > 0.0 or k < slots]
 
 
 def gain_of_groups(groups: Any, slopes: Floats) -> float:

@@ -225,11 +225,13 @@ def learn_levels_in_rounds(
     first, *ends = round_ends(chunk.rows, engine.rows)
     rows = slice(0, first)
     scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
-    if engine.basis is not None and engine.basis.undecided:  # pairs are chosen before the next row
+    while (
+        engine.basis is not None and engine.basis.undecided and first < chunk.rows
+    ):  # pairs are judged by rows in order
         last = min(chunk.rows, first + int(engine.basis.check[0]) - engine.rounds + 1)
         rows, first = slice(first, last), last
         scores[rows] = engine.learn(chunk.row_block(rows.start, last), y[rows], sample_weights[rows])
-        ends = [end for end in ends if end > first]
+    ends = [end for end in ends if end > first]
     memories = [ShardMemory() for _ in range(engine.options.levels)]
     for start, stop in pairwise([first, *ends]):
         block = chunk.row_block(start, stop)
