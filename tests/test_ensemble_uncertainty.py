@@ -33,7 +33,7 @@ def by_hand(learner, X):
 def test_ensemble_uncertainty_adds_best_member_and_stack(compiled):
     X, y, _ = drawn(1, 150, 4, fiol.Logistic())
     learner = fiol.Learner(compiled=compiled)
-    X[:, 3] += 50.0  # which is centred
+    X[:, 3] += 50.0  # which is centered
     learner.learn(X, y)
     rows = X[:20]
     found = learner.uncertainty(rows)

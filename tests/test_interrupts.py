@@ -166,8 +166,8 @@ def test_interrupt_between_class_learners_completes_the_round(monkeypatch):
     """Some have made the round, others not yet: all make it."""
     rows = [{"a": 1.0 + k, "b": 2.0 - k} for k in range(4)]
     update = LASSO.replace(
-        step_size=LASSO.step_size.replace(centred=0)
-    )  # first rows that may be centred take another way
+        step_size=LASSO.step_size.replace(centered=0)
+    )  # first rows that may be centered take another way
     for after in range(5):
         model, other = OneVsRest(update), OneVsRest(update)
         for one in (model, other):

@@ -139,7 +139,7 @@ def Coin(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, step_size: Ste
 
     >>> from fiol import Logistic
     >>> Coin(Logistic()).step_size
-    ScaleFree(step_size=CoinBetting(endowment=1.0), raw_penalty=0, centred=1)
+    ScaleFree(step_size=CoinBetting(endowment=1.0), raw_penalty=0, centered=1)
     """
     return RDA(loss, regularizer, step_size)
 

@@ -174,7 +174,7 @@ def test_noise_lets_weights_follow_drift():
 @pytest.mark.parametrize("loss", [fiol.SquaredHinge(), fiol.Hinge(), fiol.Logistic()], ids=repr)
 def test_noise_on_uninformative_rows_stays_finite(loss, noise):
     """Where rows show nothing, variances grow in every round, and steps with them."""
-    learner = learner_of(loss, fiol.ScaleFree(fiol.Curvature(noise=noise), centred=0), dtype="float32")
+    learner = learner_of(loss, fiol.ScaleFree(fiol.Curvature(noise=noise), centered=0), dtype="float32")
     learner.learn(np.ones((200, 1)), np.ones(200))
     assert np.isfinite(learner.engine.state.statistics).all()
     assert (learner.engine.state.statistics[0, 2] > 0.0).all()

@@ -70,23 +70,23 @@ def as_dicts(X):
 def play(X, y, eta, far=2.0):
     """Implicit rounds of squared loss, scale-free with constant steps, from the definitions."""
     (n, d), taken = X.shape, X.copy()
-    w, b, peak, scores, centred, mean = np.zeros(d), 0.0, np.zeros(d), [], np.zeros(d, bool), np.zeros(d)
+    w, b, peak, scores, centered, mean = np.zeros(d), 0.0, np.zeros(d), [], np.zeros(d, bool), np.zeros(d)
     for t in range(n):
         if t == 16:
             first = X[:16]
             distance = np.abs(first - first.mean(axis=0)).max(axis=0)
-            centred = (np.mean(first != 0.0, axis=0) >= 0.9) & (np.abs(first.mean(axis=0)) > 2.0 * distance)
+            centered = (np.mean(first != 0.0, axis=0) >= 0.9) & (np.abs(first.mean(axis=0)) > 2.0 * distance)
             steps, scatter = (np.diff(first, axis=0) ** 2).sum(axis=0), ((first - first.mean(axis=0)) ** 2).sum(axis=0)
             shuffled = (np.mean(first != 0.0, axis=0) >= 0.5) & ((steps > scatter) | (far < 2.0))
-            if (centred | shuffled).sum() >= 0.75 * np.count_nonzero(first[-1]):
-                centred |= shuffled & (np.abs(first.mean(axis=0)) > 0.25 * distance)
-            b += np.sum((w * first.mean(axis=0))[centred])
-            peak[centred] = distance[centred]
+            if (centered | shuffled).sum() >= 0.75 * np.count_nonzero(first[-1]):
+                centered |= shuffled & (np.abs(first.mean(axis=0)) > 0.25 * distance)
+            b += np.sum((w * first.mean(axis=0))[centered])
+            peak[centered] = distance[centered]
         if t >= 16:
-            mean = np.where(centred, taken[:t].mean(axis=0), 0.0)
+            mean = np.where(centered, taken[:t].mean(axis=0), 0.0)
         x = X[t] - mean
         x = learned(x, peak)
-        taken[t] = np.where(centred, mean + x, X[t])
+        taken[t] = np.where(centered, mean + x, X[t])
         grown = (np.abs(x) > peak) & (peak > 0.0)
         w[grown] *= peak[grown] / np.abs(x[grown])
         peak = np.maximum(peak, np.abs(x))
@@ -95,14 +95,14 @@ def play(X, y, eta, far=2.0):
         steps = np.where(peak > 0.0, eta / np.where(peak > 0.0, peak, 1.0) ** 2, 0.0)
         beta = (y[t] - z) / (1.0 + eta + np.sum(steps * x * x))
         w, b = w + steps * beta * x, b + eta * beta
-    mean = np.where(centred, taken.mean(axis=0), 0.0)
+    mean = np.where(centered, taken.mean(axis=0), 0.0)
     return np.array(scores), w, b - np.sum(w * mean)
 
 
 @pytest.mark.parametrize(
-    ("far", "shift", "centred"), [(2.0, 0.0, [0, 2, 3]), (0.5, 0.0, [0, 2, 3]), (0.5, 2.0, [0, 1, 2, 3])], ids=str
+    ("far", "shift", "centered"), [(2.0, 0.0, [0, 2, 3]), (0.5, 0.0, [0, 2, 3]), (0.5, 2.0, [0, 1, 2, 3])], ids=str
 )
-def test_centering_matches_a_slow_loop(far, shift, centred):
+def test_centering_matches_a_slow_loop(far, shift, centered):
     """Also where rows are known to come in random order: then a mean of half the largest distance is enough."""
     X, y = rows()
     X[:, 1] += shift  # of a standard deviation of 1
@@ -113,7 +113,7 @@ def test_centering_matches_a_slow_loop(far, shift, centred):
     np.testing.assert_allclose(learner.learn(X, y), scores, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(learner.weights, w, rtol=1e-8, atol=1e-11)
     np.testing.assert_allclose(learner.intercept, b, rtol=1e-8)
-    np.testing.assert_array_equal(learner.engine.centering.features, centred)
+    np.testing.assert_array_equal(learner.engine.centering.features, centered)
 
 
 def fit_of(scores, y):
@@ -142,7 +142,7 @@ def test_sensor_columns_are_learned_as_if_standardized():
 
 def test_models_and_columns_that_are_not_centered():
     X, y = rows()
-    off = fiol.ScaleFree(centred=0)
+    off = fiol.ScaleFree(centered=0)
     for learner in (
         fiol.Learner(SQUARED, intercept=False, compiled=False),
         fiol.Learner(fiol.FIOL(fiol.Squared(), step_size=off), compiled=False),
@@ -283,8 +283,8 @@ def test_centered_learner_with_bounded_memory():
     before = learner.scores(X)
     learner.prune()
     np.testing.assert_allclose(learner.scores(X), before, rtol=1e-9, atol=1e-9)
-    centred = {names[i] for i in (0, 2, 3)} & set(learner.names)
-    assert {learner.names[i] for i in learner.engine.centering.features} == centred
+    centered = {names[i] for i in (0, 2, 3)} & set(learner.names)
+    assert {learner.names[i] for i in learner.engine.centering.features} == centered
     learner.learn(np.hstack([X, X[:, :1] + 1.0])[:, [0, 1, 2, 3, 5]], y)
 
 
@@ -346,16 +346,16 @@ def test_fit_centers_more_columns_when_it_shuffles(kind, monkeypatch):
     else:
         make = fiol.FIOLRegressor
 
-    def centred(model):
+    def centered(model):
         return {tuple(learner.engine.centering.features) for learner in model.learners_}
 
-    assert all({0, 1} <= {*found} for found in centred(make(**options).fit(X, y)))
-    assert centred(make(**options, shuffle=False).fit(X, y)) == {()}
-    assert centred(make(**options).partial_fit(X, y)) == {()}
+    assert all({0, 1} <= {*found} for found in centered(make(**options).fit(X, y)))
+    assert centered(make(**options, shuffle=False).fit(X, y)) == {()}
+    assert centered(make(**options).partial_fit(X, y)) == {()}
     model = make(**options, warm_start=True).partial_fit(
         X[:10], y[:10], **({} if y.dtype == float else {"classes": np.unique(y)})
     )
-    assert centred(model.fit(X, y)) == {()}  # the first rows were a stream
+    assert centered(model.fit(X, y)) == {()}  # the first rows were a stream
 
 
 @pytest.mark.parametrize("update", [SQUARED, fiol.Stacked(fiol.Squared())], ids=["one", "ensemble"])
@@ -446,7 +446,7 @@ def test_merged_centered_learners_predict_the_mean(name):
     X, y = rows(120)
     y = targets(UPDATES[name][0], y)
     more = {"classes": [0, 1, 2]} if name == "softmax" else {}
-    cuts = {"all centred": (0, 60, 120), "one not yet": (0, 110, 120), "none yet": (0, 5, 10)}
+    cuts = {"all centered": (0, 60, 120), "one not yet": (0, 110, 120), "none yet": (0, 5, 10)}
     for how, (a, b, c) in cuts.items():
         parts = [made(name, **more) for _ in range(2)]
         parts[0].learn(X[a:b], y[a:b])
@@ -456,7 +456,7 @@ def test_merged_centered_learners_predict_the_mean(name):
         for part, average in zip(linear_model(whole), zip(*map(linear_model, parts), strict=True), strict=True):
             if name != "ensemble":  # whose stack is merged as well
                 np.testing.assert_allclose(part, share * average[0] + (1.0 - share) * average[1], rtol=1e-6, atol=1e-8)
-        if how == "all centred":
+        if how == "all centered":
             assert whole.engine.centering.rows == c - a
             means = [part.engine.centering.means for part in parts]
             np.testing.assert_allclose(whole.engine.centering.means, share * means[0] + (1.0 - share) * means[1])
@@ -522,8 +522,18 @@ def test_failed_learn_restores_the_means():
 
 def test_old_files_are_not_centered():
     said = component_json.to_json(fiol.ScaleFree())
-    del said["fields"]["centred"]
-    assert component_json.from_json(said) == fiol.ScaleFree(centred=0)
+    del said["fields"]["centered"]
+    assert component_json.from_json(said) == fiol.ScaleFree(centered=0)
+
+
+@pytest.mark.parametrize("centered", [0, 1])
+def test_old_name_of_a_field_loads(centered):
+    stored = component_json.to_json(fiol.ScaleFree(centered=centered))
+    old = {**stored["fields"], "centred": centered}
+    with pytest.raises(ValueError, match=r"component\.centred is unknown: ScaleFree has step_size"):
+        component_json.from_json({**stored, "fields": old})
+    del old["centered"]
+    assert component_json.from_json({**stored, "fields": old}) == fiol.ScaleFree(centered=centered)
 
 
 @pytest.mark.parametrize(
@@ -572,7 +582,7 @@ def test_member_of_an_uncentered_ensemble_learns_raw_rows():
     steps = [fiol.AdaGrad(1.0), fiol.ScaleFree(fiol.AdaGrad(3.0))]
     both = fiol.Learner(fiol.Ensemble([SQUARED.replace(step_size=step) for step in steps]), compiled=False)
     both.learn(X, y)
-    single = fiol.Learner(SQUARED.replace(step_size=steps[1].replace(centred=0)), compiled=False)
+    single = fiol.Learner(SQUARED.replace(step_size=steps[1].replace(centered=0)), compiled=False)
     single.learn(X, y)
     alone = both.member(1)
     assert (alone.copy().scores(X) == single.scores(X)).all()

@@ -350,7 +350,7 @@ def test_ridge_in_lanes_matches_eager_loop(in_the_interpreter):
     X[10:90, :3] = 0.0  # features that are away for long
     sizes, strengths = (1.0, 30.0, 1.0), (0.01, 0.001, 3.0)
     updates = [
-        FIOL(Logistic(), Ridge(lam), ScaleFree(AdaGrad(size), centred=0))
+        FIOL(Logistic(), Ridge(lam), ScaleFree(AdaGrad(size), centered=0))
         for size, lam in zip(sizes, strengths, strict=True)
     ]
     learner = Learner(Ensemble(updates), n_features=6, compiled=False)

@@ -20,7 +20,7 @@ ROWS = 100
 LOOKS = [89, 91, 92, 94, 95, 97, 98, 100]
 rng = np.random.default_rng(8)
 MEANS = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 100.0])
-#: One column is far from 0, and is centred; half of the entries of the others are 0.
+#: One column is far from 0, and is centered; half of the entries of the others are 0.
 X = MEANS + np.where(rng.random((ROWS, 6)) < 0.5, np.round(rng.normal(size=(ROWS, 6)), 2), 0.0)
 NUMBERS = (X - MEANS) @ [3.0, -2.0, 1.0, 0.0, 0.0, 0.5] + rng.normal(size=ROWS)
 WEIGHTS = rng.random(ROWS)
@@ -155,7 +155,7 @@ def test_one_vs_rest_averages_each_class(monkeypatch):
 
 def test_averaged_model_predicts_alike_in_all_integrations(tmp_path):
     """Each row has one term, a weight times a power of two, so every sum rounds once. No column is centered."""
-    model, y = new("regressor", step_size=fiol.ScaleFree(centred=0))
+    model, y = new("regressor", step_size=fiol.ScaleFree(centered=0))
     model.fit(X[:, :5], y)
     rows = np.array([[16.0, 0, 0, 0, 0], [0, -1024.0, 0, 0, 0], [0, 0, 0, 0, 0.5], [0.0] * 5])
     expected = (rows @ model.coef_ + model.intercept_).tolist()

@@ -98,7 +98,7 @@ def gated():
     return learner(numbers, fiol.Stacked(fiol.Squared(), fiol.L1(0.05)))
 
 
-def centred():
+def centered():
     """Seven learners of columns far from 0, whose means are taken from them after 32 rows."""
 
     def far(rows, seed):
@@ -262,7 +262,7 @@ MODELS = {
     "learner-classes": (joint, save, say_twice),
     "learner-ensemble": (ensemble, save, say_twice),
     "learner-ensemble-gated": (gated, save, say_twice),
-    "learner-ensemble-centred": (centred, save, say_twice),
+    "learner-ensemble-centred": (centered, save, say_twice),
     "learner-ensemble-bayes": (bayes, save, say_twice),
     "one-vs-rest": (one_vs_rest, save, say_twice),
     "one-vs-rest-two": (one_vs_one, save, say_twice),

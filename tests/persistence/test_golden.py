@@ -59,11 +59,11 @@ def test_golden_files_have_their_special_content():
     assert (merged.rows, merged.rounds, merged.engine.uncounted.tolist()) == (20, 12, [8.0, 0.5])
     assert fiol.load(GOLDEN / "learner-older.fiol", compiled=False).rows == 20
     assert "uncounted" not in arrays["learner-older"]
-    gated, centred = (
+    gated, centered = (
         fiol.load(GOLDEN / f"learner-ensemble-{kind}.fiol", compiled=False) for kind in ("gated", "centred")
     )
     assert 0 < gated.n_nonzero < 5
-    assert centred.engine.centering.features.tolist() == [0, 1]
+    assert centered.engine.centering.features.tolist() == [0, 1]
     assert "geometry" not in model_file.read(GOLDEN / "learner-older.fiol")[0]["model"]["update"]["fields"]
 
 

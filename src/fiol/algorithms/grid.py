@@ -37,7 +37,7 @@ def tuned(update: Update, grid: Mapping[str, Sequence[Any]], stack: Stack = KEEP
     >>> tuned(FIOL(Logistic(), L1(0.1)), {"lamda": [1.0]})
     Traceback (most recent call last):
     ValueError: no part of the update has a field 'lamda': there are regularizer.lam, step_size.step_size.size, \
-step_size.step_size.kappa, step_size.raw_penalty, step_size.centred
+step_size.step_size.kappa, step_size.raw_penalty, step_size.centered
     """
     expect("update", update, Update)
     if not isinstance(grid, Mapping) or not grid:

@@ -239,6 +239,8 @@ class Component:
     registered: ClassVar[str]
     #: The values of fields in model files from before the class had them, where these are not the defaults.
     of_older_files: ClassVar[dict[str, Any]] = {}
+    #: The names of fields by those that they have in older model files.
+    renamed_fields: ClassVar[dict[str, str]] = {}
     #: Whether an array in a field has an entry per feature.
     of_features: ClassVar[bool] = True
 

@@ -107,10 +107,7 @@ def slot_source(model: ExportedModel, slot: ExportedSlot, column: str, dialect: 
     if slot.number is None:
         return SlotSource("", "", codes)
     own = next(one for one in model.table_encoding.columns if one.name == slot.number)
-    value, missing = found[slot.number].value, missing_condition(own, dialect)
-    if not slot.missing:  # no missing value was learned from: as in the model, the number is 0
-        value, missing = f"CASE WHEN {missing} THEN 0.0e0 ELSE {value} END", ""
-    return SlotSource(value, missing, [])
+    return SlotSource(found[slot.number].value, missing_condition(own, dialect), [])
 
 
 # --- features of columns ----------------------------------------------------------------------

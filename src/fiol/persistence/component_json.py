@@ -11,7 +11,8 @@
 A component of this package is stored by its registered name, such as `L1`, so its class may move between modules;
 `registered = "L1"` in the body of a class keeps the stored name when the class is renamed. Any other class is stored as
 `module.Class`. Old files must load: a missing field takes its default, or its value in `of_older_files` of the class,
-which must do what the class did before the field was added. An unknown field is an error.
+which must do what the class did before the field was added. A field that was renamed is found by its old name in
+`renamed_fields` of the class. An unknown field is an error.
 """
 
 from __future__ import annotations
@@ -106,6 +107,7 @@ def component_from_json(path: str, value: Any) -> Component:
         raise ValueError(
             f"{path} names {name}, which is no component known here: define or import {name} before loading"
         )
+    fields = {name if (new := cls.renamed_fields.get(name, name)) in fields else new: fields[name] for name in fields}
     known = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for name in fields:
         if name not in known:

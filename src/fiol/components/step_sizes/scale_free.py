@@ -56,7 +56,7 @@ class ScaleFree(Adaptive):
     Offsets do not matter either, in learners with an intercept: a feature that is in nearly every row, and whose mean
     is far from 0 beside its distances from it, is learned as x - mean, with the mean of the rows so far. Ensembles
     learn targets as y - origin, if the loss allows it. The intercept that a learner returns is that of raw values and
-    targets (`fiol.engine.centering`). With `centred=0` neither is done.
+    targets (`fiol.engine.centering`). With `centered=0` neither is done.
 
     The record of a feature is that of the step size inside, and its peak.
 
@@ -66,7 +66,7 @@ class ScaleFree(Adaptive):
         The step size inside.
     raw_penalty : int
         1 if penalties are applied to raw weights, 0 if in units of features.
-    centred : int
+    centered : int
         1 if columns far from 0 are centered, 0 if values are used as they are.
 
     Examples
@@ -78,15 +78,16 @@ class ScaleFree(Adaptive):
 
     step_size: StepSize = AdaGrad()
     raw_penalty: int = 0
-    centred: int = 1
-    of_older_files: ClassVar[dict[str, Any]] = {"raw_penalty": 1, "centred": 0}
+    centered: int = 1
+    of_older_files: ClassVar[dict[str, Any]] = {"raw_penalty": 1, "centered": 0}
+    renamed_fields: ClassVar[dict[str, str]] = {"centred": "centered"}
     scale_free: ClassVar[bool] = True
 
     def validate(self) -> None:
         if not isinstance(self.step_size, StepSize) or isinstance(self.step_size, ScaleFree):
             raise TypeError(f"ScaleFree.step_size must be another StepSize, got {self.step_size!r}")
         require("ScaleFree.raw_penalty", self.raw_penalty, 0, 1)
-        require("ScaleFree.centred", self.centred, 0, 1)
+        require("ScaleFree.centered", self.centered, 0, 1)
         check_names(repr(self), self.statistics())
 
     # What it is, mostly by the step size inside.
@@ -94,7 +95,7 @@ class ScaleFree(Adaptive):
     def for_loss(self, loss: AnyLoss) -> StepSize:
         inner = self.step_size.for_loss(loss)
         if loss.has_step_scale:
-            return ScaleFreeSteps(inner, self.raw_penalty, self.centred)
+            return ScaleFreeSteps(inner, self.raw_penalty, self.centered)
         return self if inner is self.step_size else self.replace(step_size=inner)
 
     def statistics(self) -> tuple[str, ...]:
@@ -113,7 +114,7 @@ class ScaleFree(Adaptive):
         return self.raw_penalty == 0
 
     def centers_features(self) -> bool:
-        return self.centred == 1
+        return self.centered == 1
 
     def rule(self) -> StepRule:
         return scale_free_rule(self.step_size.rule())

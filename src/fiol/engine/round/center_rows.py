@@ -126,7 +126,7 @@ def has_entry(entries, i):
 
 
 @inlined
-def centre_row(entries, values, features, sums, widths, missing, part, learning, least, indices, data):
+def center_any_row(entries, values, features, sums, widths, missing, part, learning, least, indices, data):
     """Center any row; return the number of entries, with those of absent centered features that are not missing."""
     n, k = 0, 0
     for j in range(features.shape[0]):
@@ -232,7 +232,7 @@ def center_rows(chunk, features, sums, widths, missing, runs, rows, learning, le
         else:
             write_usual(usual, larger(written, 0), n, indices)
             new = indices[n:], data[n:]
-            n += centre_row(row[0], row[1], features, sums, widths, missing, part, learning, least, new[0], new[1])
+            n += center_any_row(row[0], row[1], features, sums, widths, missing, part, learning, least, new[0], new[1])
             written = n
         if learning:
             rows += 1.0

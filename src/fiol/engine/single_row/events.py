@@ -17,7 +17,7 @@ from fiol.components.simd import choose, lanes, larger, load_lanes, smaller
 from fiol.engine.centering import WINDOW
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
-from fiol.engine.round.center_rows import add_to_mean, add_to_window, centre_row, has_entry
+from fiol.engine.round.center_rows import add_to_mean, add_to_window, center_any_row, has_entry
 from fiol.engine.round.reading import prediction, score_one_row, weighted_sum
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
 from fiol.features.canonicalize import arrange_entries
@@ -98,7 +98,7 @@ def subtract_means(feature, x, means, new_feature, new_x):
     """Return the features and values of a row with the means subtracted, in this memory."""
     part, least, missing = 1.0 / means.count[0], means.least, means.missing
     known = means.features, means.sums, means.widths
-    left = centre_row(feature, x, known[0], known[1], known[2], missing, part, False, least, new_feature, new_x)
+    left = center_any_row(feature, x, known[0], known[1], known[2], missing, part, False, least, new_feature, new_x)
     return new_feature[:left], new_x[:left]
 
 
