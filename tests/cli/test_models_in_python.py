@@ -226,3 +226,20 @@ def test_unknown_encoding_is_rejected(table, tmp_path):
     write_model(model, kind, header, arrays, meta)
     with pytest.raises(ModelFileError, match=r"table\.fiol: a column has the unknown field 'unit'"):
         fiol.load(model)
+
+
+def test_command_takes_the_target_column_of_files_for_a_model_of_an_estimator(tmp_path):
+    frame = pd.DataFrame({"age": [20.0, 30.0, 60.0, 70.0] * 20, "city": ["Rome", "Oslo", "Bonn", "Rome"] * 20})
+    y = np.where(frame["age"] > 40, "yes", "no")
+    data, model = tmp_path / "people.csv", tmp_path / "people.fiol"
+    frame.assign(bought=y).to_csv(data, index=False)
+    for X in (frame, frame[["age"]]):
+        fiol.FIOLClassifier(random_state=0).fit(X, y).save(model)
+        X.assign(bought=y).to_csv(data, index=False)
+        assert "'bought" in invoke("predict", model, data, code=1).output
+        rows = invoke("predict", model, data, "--target", "bought").output.splitlines()
+        assert [row.split(",")[0] for row in rows[1:]] == y.tolist()
+        assert json.loads(invoke("evaluate", model, data, "--target", "bought", "--json").output)["accuracy"] == 1.0
+    fiol.train(data, "bought", algorithm="FIOL", output=tmp_path / "other.fiol")
+    other = invoke("evaluate", tmp_path / "other.fiol", data, "--target", "age", code=1)
+    assert "the target of the model is 'bought', not 'age'" in other.output

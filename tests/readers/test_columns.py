@@ -526,3 +526,11 @@ def test_unusual_files(kind):
         read(text.encode() + b"\n" + garbage)
     with pytest.raises((SourceError, BadLineError), match="an open file"):
         infer_config(io.BytesIO(b"\x00" + garbage))
+
+
+def test_deeply_nested_first_line_of_json_is_a_bad_line_of_json():
+    data = b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"\n"
+    reading = infer_config(io.BytesIO(data + b'{"a": 1, "y": 1}\n'), target="y")
+    assert reading.format == "json"
+    with pytest.raises(BadLineError, match="has objects within objects, deeper than 100"):
+        list(reading.batches(io.BytesIO(data)))

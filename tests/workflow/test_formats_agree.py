@@ -137,6 +137,16 @@ def test_quotes_of_tables_with_tabs_are_switched_off(tmp_path):
         list(fiol.read(tmp_path / "a.tsv", "label", reader={"quote": "nix"}))
 
 
+def test_line_breaks_within_quotes_are_warned_of_when_a_model_reads_a_table_with_tabs(tmp_path):
+    (tmp_path / "a.tsv").write_text("label\ttext\n" + "no\thello there\nyes\tgood bye you\n" * 3)
+    (tmp_path / "b.tsv").write_text("label\ttext\n" + 'no\t"hello there\nyes\tgood bye" you\n' * 3)
+    model = fiol.train(tmp_path / "a.tsv", "label", algorithm="FIOL")
+    with pytest.warns(UserWarning, match="b.tsv: line breaks within quotes in 3 of the first rows.*quote=none"):
+        assert len(model.scores(tmp_path / "b.tsv")) == 3
+    found, _, _ = model.evaluation(str(tmp_path / "b.tsv"), options={"quote": "none"})
+    assert found.results()["rows"] == 6
+
+
 def test_options_of_the_reader_replace_those_of_training(tmp_path):
     (tmp_path / "a.csv").write_text("age,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(LABELS)))
     (tmp_path / "b.csv").write_text("age;y\n" + "".join(f"{k};{label}\n" for k, label in enumerate(LABELS)))

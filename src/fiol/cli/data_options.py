@@ -70,7 +70,10 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reading_options(command: Any) -> Any:
-    """Add the options of commands that read data as a model does: `reader_options` and `on_error`."""
+    """Add the options of commands that read data as a model does: `target`, `reader_options` and `on_error`."""
+    target = click.option(
+        "--target", metavar="COLUMN", help="The column of the target, for models that do not store it: of estimators."
+    )
     on_error = click.option(
         "--on-error",
         type=click.Choice(ON_ERROR),
@@ -85,7 +88,7 @@ def reading_options(command: Any) -> Any:
         metavar="NAME=VALUE",
         help="An option of the format that differs from the training data, such as delimiter=';'; may be repeated.",
     )
-    return on_error(reader(command))
+    return target(on_error(reader(command)))
 
 
 def take_reader_options(options: tuple[str, ...]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ def evaluate(
     plot: str | None,
     report: str | None,
     force: bool,
+    target: str | None,
     on_error: str,
     reader_options: tuple[str, ...],
     signals: Any,
@@ -86,7 +87,7 @@ def evaluate(
     if report is not None:
         refuse_existing(report, force)
     evaluation, reader, missing = open_model(model).evaluation(
-        list(sources), on_error=on_error, options=take_reader_options(reader_options)
+        list(sources), on_error=on_error, options=take_reader_options(reader_options), target=target
     )
     found = evaluation.results()
     if plot is not None:

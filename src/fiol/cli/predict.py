@@ -40,6 +40,7 @@ def predict(
     output: str | None,
     force: bool,
     as_json: bool,
+    target: str | None,
     on_error: str,
     reader_options: tuple[str, ...],
     signals: Any,
@@ -63,7 +64,7 @@ def predict(
     found = open_model(model)
     prediction = Prediction(found, [name for name, chosen in wanted.items() if chosen])
     options = take_reader_options(reader_options)
-    reading = found.reader(list(sources), on_error=on_error, needs_target=False, options=options)
+    reading = found.reader(list(sources), on_error=on_error, needs_target=False, target=target, options=options)
     with reading as reader, atomic_write(output) as file:
         file = file if output is not None or not sys.stdout.isatty() else PrintableFile(file)
         header: list[str] | None = None

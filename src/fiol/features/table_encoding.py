@@ -383,6 +383,16 @@ class TableEncoding:
             return Column(values.name, "id")
         return column
 
+    def with_skipped(self, name: str) -> TableEncoding:
+        """Return the encoding with a column that is left out, unless it has the column already.
+
+        >>> TableEncoding((Column("age", "number"),)).with_skipped("bought").names
+        ('age', 'bought')
+        """
+        if name in self.names:
+            return self
+        return dataclasses.replace(self, columns=(*self.columns, Column(name, "skip")))
+
     @property
     def ids_message(self) -> str:
         """Which columns are left out as ids, in words; '' if there are none."""

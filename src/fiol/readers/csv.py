@@ -106,6 +106,12 @@ class Csv(TableFormat):
         kept = {name: value for name, value in options.items() if (name, value) not in OPTION_DEFAULTS}
         return {**made, "options": {**kept, "types": types}}
 
+    def warn_of_start(self, config: ReaderConfig, start: bytes, name: str) -> None:
+        """Warn of line breaks within quotes, where fields end with tabs."""
+        options = {**self.options, **config.options}
+        if options["delimiter"] == "\t" and options["quote"]:
+            warn_of_line_breaks(first_records(start, options), name)
+
     def is_complete(self, config: ReaderConfig) -> bool:
         """Return whether a configuration has an encoding, and says what columns hold."""
         return super().is_complete(config) and config.option("types") is not None

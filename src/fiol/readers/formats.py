@@ -73,6 +73,9 @@ class Format:
         """Return what `infer` returns, for formats that need more of the sources than the beginning of a file."""
         return self.infer(start, name, given)
 
+    def warn_of_start(self, config: ReaderConfig, start: bytes, name: str) -> None:
+        """Warn if a file that begins so is probably not to be read as a model's training data were."""
+
     def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
         """The rows, in batches that depend on nothing but the files; lines that cannot be read go to `bad.note`."""
         raise NotImplementedError

@@ -61,6 +61,8 @@ class JsonLines(TableFormat):
             return isinstance(json.loads(line), dict)
         except ValueError:
             return not end  # cut
+        except RecursionError:
+            return True
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The table encoding of the keys in the first lines."""

@@ -16,6 +16,7 @@ from fiol.components.losses import Binary
 from fiol.features.frames import as_frame
 from fiol.features.max_features import renumbered
 from fiol.features.named_rows import NamedRows
+from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.learner.model import Model
 from fiol.models.one_vs_rest import OneVsRest
@@ -107,13 +108,17 @@ class Trained(Model):
         from fiol.readers.reader_config import as_sources, format_of, infer_config
         from fiol.readers.sources import START_SIZE
 
-        frame = as_frame(data)
-        target = target if self.reading is None else self.reading.target
+        frame, given_target = as_frame(data), target
+        if self.reading is not None:
+            target = self.reading.target
+            if given_target not in (None, target):
+                raise ValueError(f"the target of the model is {target!r}, not {given_target!r}: rename the column")
         if frame is not None:
             data = frame_file(data, target or "target", y)
             target = target or "target"
         sources, reading = as_sources(data), self.reading
-        found = format_of(*sources.start(START_SIZE))
+        start, name = sources.start(START_SIZE)
+        found = format_of(start, name)
         if reading is not None and found == "csv" and not reading.kind.has_columns:
             found = reading.format  # lines of names, such as Vowpal Wabbit's with named labels, look like CSV
         if not needs_target and reading is not None:
@@ -124,11 +129,15 @@ class Trained(Model):
                 self.table_encoding if self.table_encoding is not None else getattr(reading, "table_encoding", None)
             )
             if encoding is None and self.core.space.columns is not None:
-                encoding = dict.fromkeys(self.core.space.columns, "number")
+                encoding = TableEncoding.from_spec(dict.fromkeys(self.core.space.columns, "number"))
+            if encoding is not None and given_target is not None:  # estimators do not store it
+                encoding = encoding.with_skipped(given_target)
             given = {"target": target, **given, "table_encoding": encoding, "format": found}
             reading = infer_config(sources, **given, options=options or {})
-        elif options:
-            reading = dataclasses.replace(reading, options={**reading.options, **options})
+        else:
+            reading = dataclasses.replace(reading, options={**reading.options, **(options or {})})
+            if "quote" not in (options or {}):
+                reading.kind.warn_of_start(reading, start, name)
         if not needs_target:
             reading = dataclasses.replace(reading, target=None)
         return reading.batches(sources, on_error=on_error)
@@ -207,14 +216,19 @@ class Trained(Model):
     # --- evaluation ---------------------------------------------------------------------------
 
     def evaluation(
-        self, data: Any, y: Any = None, on_error: str = "missing", options: Mapping[str, Any] | None = None
+        self,
+        data: Any,
+        y: Any = None,
+        on_error: str = "missing",
+        options: Mapping[str, Any] | None = None,
+        target: str | None = None,
     ) -> tuple[Evaluation, Any, int]:
         """Return the `Evaluation` of files or a frame with targets, its reader, and how many rows have no target."""
         from fiol.training.evaluation import Evaluation
         from fiol.training.run import rows_of_batch
 
         found, missing, task = Evaluation(self, self.task), 0, self.task  # type: ignore[arg-type]
-        with self.reader(data, y, on_error, options=options) as reader:
+        with self.reader(data, y, on_error, target=target, options=options) as reader:
             for batch in reader:
                 if batch.y is None:
                     raise ValueError(self.without_target(batch.place))
