@@ -275,3 +275,24 @@ def test_importances_of_columns_with_missing_values(features):
             assert abs(abs(found[name]) / size - 1.0) < 0.2
             assert abs(columns[name] / size - 1.0) < 0.2
         assert abs(found["far is missing"]) < 0.1
+
+
+@KINDS
+def test_first_missing_value_after_the_window_has_same_bits_by_any_chunks(kind):
+    """The indicator gets its number early in one chunk, late in others, and another feature has its place before."""
+    n = WINDOW + 8
+    frame, y = table(n, rate=0.0)
+    frame["user"] = [f"u{k // 2}" for k in range(n)]
+    frame.loc[n - 2, "far"] = np.nan
+    y, encoding = targets(kind, y), fiol.TableEncoding.infer(frame)
+    whole = new(kind, table_encoding=encoding)
+    if kind == "softmax":
+        whole.add_classes([0, 1, 2])
+    start = whole.copy()
+    whole.learn(frame, y)
+    for cut in range(3, n, 4):
+        learner = start.copy()
+        learner.learn(frame[:cut], y[:cut])
+        learner.learn(frame[cut:], y[cut:])
+        assert learner.names == whole.names
+        assert np.array_equal(learner.weights, whole.weights), cut

@@ -154,9 +154,15 @@ class Centering(NamedTuple):
         missing[known] = indicators[self.features[known]]
         return self if np.array_equal(missing, self.missing) else self._replace(missing=missing)
 
-    def add_to_missing(self, w: Floats, sign: float = 1.0) -> None:
-        """Add the scores of the means to the weights of missing values, or subtract them, in place."""
+    def add_to_missing(self, w: Floats, sign: float = 1.0, learned: bool = False) -> None:
+        """Add the scores of the means to the weights of missing values, or subtract them, in place.
+
+        With `learned` weights of 0 stay: that value was never missing, and another feature may get the number of its
+        indicator.
+        """
         there = (self.missing >= 0) & (self.missing < len(w)) & (self.features < len(w))
+        if learned:
+            there[there] = np.any(np.atleast_2d(w[self.missing[there]].T != 0.0), axis=0)
         if there.any():
             w[self.missing[there]] += sign * (w[self.features[there]].T * self.means[there]).T
 

@@ -215,10 +215,10 @@ class UpdateEngine(Engine):
             state.w[features] = self.fresh.w[0]
         else:
             intercept.w[0] += means @ state.w[features].astype(np.float64)
-            centering.add_to_missing(state.w, -1.0)
+            centering.add_to_missing(state.w, -1.0, learned=True)
             if state.total.shape[0]:
                 intercept.total[0] += means @ state.total[features]
-                centering.add_to_missing(state.total, -1.0)
+                centering.add_to_missing(state.total, -1.0, learned=True)
         if self.knows_scales:  # the record starts again, with distances from the mean instead of values
             peak = self.plan.step_size.statistics().index("peak")
             state.statistics[features, :peak], state.statistics[features, peak] = 0.0, centering.widths

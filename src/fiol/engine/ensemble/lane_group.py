@@ -258,7 +258,7 @@ class LaneGroup:
         if self.has_intercept:
             moved = np.ascontiguousarray(table[features, 0, :members].T, np.float64)
             self.intercept[:members] += [centering.means @ w for w in moved]
-        centering.add_to_missing(table[:, 0, :members], -1.0)
+        centering.add_to_missing(table[:, 0, :members], -1.0, learned=True)
         for k, engine in enumerate(self.engines):
             if engine.knows_scales:  # the record starts again, with distances from the mean instead of values
                 table[features, 1:, k], table[features, 0, -1] = 0.0, centering.widths
