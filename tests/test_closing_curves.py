@@ -8,7 +8,7 @@ from tests.oracles.table_basis import node_values
 from tests.test_levels import as_dicts
 
 import fiol
-from fiol.features.column_kinds import DAY, YEAR
+from fiol.features.column_kinds import DAILY, YEARLY
 from fiol.learner.effects import effects_of
 
 
@@ -50,7 +50,7 @@ def test_closing_curves_are_linear_interpolation_around_the_circle():
     there = frame["when"].notna().to_numpy()
     days = ((frame["when"] - pd.Timestamp("2000-01-01")) / pd.Timedelta("1D")).to_numpy()[there]
     assert (np.diff(found.indices)[np.diff(np.repeat(np.arange(len(y)), np.diff(found.indptr))) == 0] > 0).all()
-    for cycle in (YEAR, DAY):
+    for cycle in (YEARLY, DAILY):
         own = [i for i, name in enumerate(learner.names) if name.startswith(f"when.{cycle.name}~")]
         assert len(own) == cycle.knots
         assert np.abs(made[there][:, own] - closing_hats(days, cycle)).max() < 1e-9
@@ -62,7 +62,7 @@ def test_nodes_of_closing_curves_are_tents_around_the_circle():
     learner = learned(frame, y)
     rows = learner.core.read_rows(frame)
     found, basis = learner.core.levels.expanded(rows)[2], learner.core.levels.basis
-    (day,) = np.flatnonzero(basis.period == DAY.days).tolist()
+    (day,) = np.flatnonzero(basis.period == DAILY.days).tolist()
     other = int(np.flatnonzero(basis.member == learner.names.index("a"))[0])
     pairs = list(zip(basis.left.tolist(), basis.right.tolist(), strict=True))
     place = pairs.index((day, other))
@@ -75,13 +75,13 @@ def test_nodes_of_closing_curves_are_tents_around_the_circle():
         nodes = {k: v for k, v in nodes.items() if 0 <= k < basis.node_counts[place]}
         z = float(frame["a"][r])
         if np.isnan(days[r]):
-            assert nodes == {DAY.knots * 3 + int(z): 1.0}
+            assert nodes == {DAILY.knots * 3 + int(z): 1.0}
             continue
-        x, expected = days[r] % 1.0 * DAY.knots, {}
+        x, expected = days[r] % 1.0 * DAILY.knots, {}
         for a in (int(x), int(x) + 1):
             value = node_values(x, z, a, z)
             if value > 1e-9:
-                expected[a % DAY.knots * 3 + int(z)] = value
+                expected[a % DAILY.knots * 3 + int(z)] = value
         assert nodes == pytest.approx(expected, abs=1e-8)
 
 

@@ -414,3 +414,15 @@ def test_small_csv_is_read_without_pandas(tmp_path):
         [sys.executable, "-c", code, str(tmp_path / "a.csv")], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+def test_kind_without_rules_is_refused_instead_of_read_as_another(monkeypatch):
+    monkeypatch.setitem(COLUMN_KINDS, "color", COLUMN_KINDS["category"])
+    learner = fiol.Learner(compiled=False, table_encoding={"c": "color"})
+    with pytest.raises(NotImplementedError, match="no rule for columns of the kind 'color'"):
+        learner.learn(pd.DataFrame({"c": ["red", "blue"]}), [1, -1])
+    with pytest.raises(ValueError, match="column 'c' has the kind 'color', for which there is no rule"):
+        column_features("c", "color", 1, (), "red", MISSING_MARKERS, False)
+    known = ", ".join(COLUMN_KINDS)
+    with pytest.raises(ValueError, match=f"column 'c': its kind must be one of {known}, got 'colour'"):
+        fiol.Learner(table_encoding={"c": "colour"})

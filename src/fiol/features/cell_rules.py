@@ -275,4 +275,6 @@ def column_features(
         value = value.tolist() if hasattr(value, "tolist") else value
         entries = value if isinstance(value, (list, tuple)) else [value]
         return [(f"{name}={cell_text(entry)}", 1.0, name) for entry in entries if not is_missing(entry)]
-    return [(f"{name}={cell_text(value)}", 1.0, name)]
+    if kind == "category":
+        return [(f"{name}={cell_text(value)}", 1.0, name)]
+    raise ValueError(f"column {name!r} has the kind {kind!r}, for which there is no rule")

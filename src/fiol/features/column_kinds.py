@@ -34,9 +34,9 @@ class Cycle(NamedTuple):
 
 
 #: The mean year of the calendar, from January 1 at midnight.
-YEAR = Cycle("yearday", 365.2425, 12, 365.2425, "")
+YEARLY = Cycle("yearday", 365.2425, 12, 365.2425, "")
 #: The time of day in hours.
-DAY = Cycle("time", 1.0, 24, 24.0, "hour")
+DAILY = Cycle("time", 1.0, 24, 24.0, "hour")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,9 +67,9 @@ COLUMN_KINDS = {
         "parts of a date:",
         f"date, date:%m/%d/%Y (parts: {' '.join(f'%{letter}' for letter in DATE_LETTERS)})",
         parts=("days", "month", "weekday", "hour"),
-        cycles=(YEAR, DAY),
+        cycles=(YEARLY, DAILY),
     ),
-    "time": ColumnKind("the time of day:", "time", parts=("days", "hour"), cycles=(DAY,)),
+    "time": ColumnKind("the time of day:", "time", parts=("days", "hour"), cycles=(DAILY,)),
     "skip": ColumnKind("left out", "skip", is_left_out=True),
     "id": ColumnKind("left out: every value is different, or the row's number", is_left_out=True),
     "undecided": ColumnKind("no value so far"),

@@ -134,11 +134,11 @@ class Column:
             return [self.number_column(values.numbers())]
         if self.kind == "tags":
             return [self.tag_column(*values.lists())]
-        return [
-            self.category_column(values.coded_text())
-            if self.kind == "category"
-            else self.word_column(values.coded_text())
-        ]
+        if self.kind == "category":
+            return [self.category_column(values.coded_text())]
+        if self.kind == "words":
+            return [self.word_column(values.coded_text())]
+        raise NotImplementedError(f"Column.feature_columns has no rule for columns of the kind {self.kind!r}")
 
     def number_column(self, values: Any) -> FeatureColumn:
         """Return a feature for the number, and one for missing values."""

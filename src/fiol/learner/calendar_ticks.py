@@ -16,7 +16,7 @@ DATE_STEPS = (
 #: The largest number of ticks between dates: each is as long as a date.
 MOST_DATES = 5
 #: Days are counted from here.
-FIRST_DAY = np.datetime64("2000-01-01", "s")
+START_OF_2000 = np.datetime64("2000-01-01", "s")
 
 
 def calendar_ticks(axis: str, low: float, high: float) -> list[tuple[float, str]]:
@@ -40,7 +40,7 @@ def calendar_ticks(axis: str, low: float, high: float) -> list[tuple[float, str]
     for unit, step in DATE_STEPS:
         start, stop = (date_of_days(end).astype(f"datetime64[{unit}]").astype(int) for end in (low, high))
         places = np.arange(start // step * step, stop + 1, step).astype(f"datetime64[{unit}]")
-        days = (places.astype("datetime64[s]") - FIRST_DAY) / np.timedelta64(1, "D")
+        days = (places.astype("datetime64[s]") - START_OF_2000) / np.timedelta64(1, "D")
         inside = (days >= low) & (days <= high)
         if inside.sum() <= MOST_DATES:
             texts = [str(place).replace("T", " ") + (":00" if unit == "h" else "") for place in places[inside]]
@@ -54,13 +54,13 @@ def date_of_days(days: float) -> np.datetime64:
     >>> date_of_days(366.5)
     np.datetime64('2001-01-01T12:00:00')
     """
-    return FIRST_DAY + np.timedelta64(round(86400.0 * days), "s")
+    return START_OF_2000 + np.timedelta64(round(86400.0 * days), "s")
 
 
-def date_text(days: float) -> str:
+def shown_date(days: float) -> str:
     """Return days since 2000 as a date.
 
-    >>> date_text(366.5), date_text(1e12)
+    >>> shown_date(366.5), shown_date(1e12)
     ('2001-01-01', '1e+12')
     """
     return str(date_of_days(days))[:10] if abs(days) < 1e6 else f"{days:.4g}"

@@ -12,7 +12,7 @@ from fiol.features.basis import CYCLES, ColumnBasis
 from fiol.features.basis_names import HAT, knots_of, point_names, points_of, shown_knots, slot_names
 from fiol.features.column_kinds import PART_VALUES
 from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, Roles
-from fiol.learner.calendar_ticks import date_text
+from fiol.learner.calendar_ticks import shown_date
 
 
 class ColumnEffect(NamedTuple):
@@ -151,7 +151,7 @@ def shown_points(parts: Parts) -> list[list[str]]:
     found = point_names(parts.basis, parts.names, parts.roles)
     for s, column in enumerate(parts.columns):
         if axis_of_slot(parts, s) == "date" and parts.basis.numeric[s]:
-            dates = [f"{column}{HAT}{date_text(days)}" for days in points_of(parts.basis, s).tolist()]
+            dates = [f"{column}{HAT}{shown_date(days)}" for days in points_of(parts.basis, s).tolist()]
             found[s] = [*dates, found[s][-1]]
     return found
 

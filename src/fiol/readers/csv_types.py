@@ -12,6 +12,7 @@ import numpy as np
 
 from fiol.features.arrow_arrays import numbers_of_arrow
 from fiol.features.cell_rules import is_marker, number_of_text
+from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of, comma_hint
 from fiol.features.frames import as_frame
 from fiol.features.table_encoding import NUMBER_SHARE, TableEncoding
@@ -27,7 +28,9 @@ TRUE_WORDS, FALSE_WORDS = ["True", "TRUE", "true"], ["False", "FALSE", "false"]
 #: A whole number.
 WHOLE_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
 #: Kinds of columns that are read as text.
-TEXT_KINDS = ("category", "words", "tags", "numeric_text", "date", "time")
+TEXT_KINDS = {
+    name for name, kind in COLUMN_KINDS.items() if name not in ("number", "undecided") and not kind.is_left_out
+}
 #: What a cell must be, by what its column holds.
 WANTED = {"truth": "true or false", "whole": "a whole number", "number": "a number"}
 
