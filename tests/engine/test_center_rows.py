@@ -33,9 +33,9 @@ def test_rows_of_a_table_are_centered_as_row_by_row(changes):
     chunk = fiol.to_chunk(X)
     size = chunk.data.shape[0] + X.size + 1
     new = fiol.Chunk(np.zeros(len(X) + 1, np.int64), np.zeros(size, np.int32), np.zeros(size))
-    found_sums, widths, runs = np.full(5, 16.0), np.full(5, 9.0), np.zeros((5, 3), np.int64)
-    none = np.full(5, -1, np.int32)
-    n, same = interpreted(center_rows)(chunk, features, found_sums, widths, none, runs, 16.0, True, 1e-300, *new)
+    found_sums, widths, places = np.full(5, 16.0), np.full(5, 9.0), np.zeros(5, np.int64)
+    memory = np.full(5, -1, np.int32), places, np.zeros(3 * X.shape[1])
+    n, same = interpreted(center_rows)(chunk, features, found_sums, widths, *memory, 16.0, True, 1e-300, *new)
     assert same == (changes == "none")
     entries = chunk if same else new
     rows_at = [slice(*ends) for ends in pairwise(entries.indptr)]
@@ -43,4 +43,4 @@ def test_rows_of_a_table_are_centered_as_row_by_row(changes):
     assert found == expected
     assert n == entries.indptr[-1]
     np.testing.assert_array_equal(found_sums, list(sums.values()))
-    assert runs[:2].tolist() == [[0, 1, 3], [3, 6, 2]]
+    assert places.tolist() == [1, 2, 3, 6, 7]

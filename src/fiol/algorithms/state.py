@@ -132,7 +132,7 @@ def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
     dtype, size = np.dtype(dtype), int(prod(shape) if isinstance(shape, tuple) else shape)
     length = size * dtype.itemsize + 64
     raw = np.frombuffer(untouched(length), np.uint8) if length >= LARGE else np.zeros(length, np.uint8)
-    start = -raw.ctypes.data % 64
+    start = -raw.__array_interface__["data"][0] % 64
     return raw[start : start + size * dtype.itemsize].view(dtype).reshape(shape)
 
 

@@ -92,9 +92,9 @@ def center_chunk(engine: Any, chunk: Chunk, centering: Centering, learning: bool
         new = Chunk(np.empty(chunk.rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
         engine.centered_rows = new if learning else engine.centered_rows
     least = SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
-    runs = np.empty((sums.shape[0], 3), np.int64)
-    arguments = centering.features, sums, widths, centering.missing, runs, centering.rows, learning, least, *new
-    n, same = engine.call(center_rows, tuple(chunk), *arguments)
+    memory = np.empty(sums.shape[0], np.int64), np.zeros(3 * int(np.diff(chunk.indptr).max(initial=0)))
+    arguments = sums, widths, centering.missing, *memory, centering.rows, learning, least, *new
+    n, same = engine.call(center_rows, tuple(chunk), centering.features, *arguments)
     count = centering.so_far + chunk.rows * learning
     entries = chunk if same else new
     found = Chunk(entries.indptr[: chunk.rows + 1], entries.indices[:n], new.data[:n])

@@ -240,7 +240,7 @@ class EnsembleEngine(Engine):
 
     @property
     def row_cost(self) -> float:
-        return STACK_COST + sum(engine.row_cost for engine in self.members_in_use.templates)
+        return STACK_COST + sum(learner.row_cost for learner in self.members_in_use.learners)
 
     def event_kernels(self) -> tuple[Any, Any, Any] | None:
         if not self.all_in_lanes:

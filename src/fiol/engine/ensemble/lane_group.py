@@ -186,6 +186,11 @@ class LaneGroup:
         return LaneMemory(*kind, *known, self.steps, self.parts, self.values, self.spare)
 
     @property
+    def row_cost(self) -> float:
+        """The cost of a round besides the entries of its row: see `Engine.row_cost`."""
+        return float(len(self.engines))
+
+    @property
     def record_size(self) -> int:
         """How many numbers the record of a feature has."""
         return len(self.vectors) * self.width

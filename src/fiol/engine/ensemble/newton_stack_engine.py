@@ -67,6 +67,10 @@ class NewtonStackEngine(StackEngine):
             return narrowed(self.own_state, np.size(self.stack.forgets), self.members)
         return self.own_state  # type: ignore[no-any-return]
 
+    @property
+    def live(self) -> Any:
+        return self.own_state.live[: self.members]
+
     # --- rounds -------------------------------------------------------------------------------
 
     def learn(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> Floats:

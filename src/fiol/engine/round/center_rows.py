@@ -26,87 +26,66 @@ def add_to_mean(sums, widths, j, x, part):
 
 
 @inlined
-def find_runs(entries, features, runs):
-    """Write where consecutive entries of a row are consecutive centered features: first feature and entry, and length.
-
-    Return the number of runs, or 0 if a centered feature is absent.
-    """
-    n, k = 0, 0
+def find_places(entries, features, places):
+    """Write where in a row the centered features are; return whether it has all of them."""
+    k = 0
     for j in range(features.shape[0]):
-        before = k
         while k < entries.shape[0] and entries[k] < features[j]:
             k += 1
         if k == entries.shape[0] or entries[k] != features[j]:
-            return 0
-        if n == 0 or k > before:
-            runs[n, 0], runs[n, 1], runs[n, 2] = j, k, 0
-            n += 1
-        runs[n - 1, 2] += 1
+            return False
+        places[j] = k
         k += 1
-    return n
+    return True
 
 
 @inlined
-def usual_row(starts, entries, features, runs):
-    """Return the shortest of the first rows that have all centered features, with its number of runs; 0 without one."""
-    best, many = entries[:0], 0
+def usual_row(starts, entries, features, places):
+    """Return the shortest of the first rows that have all centered features, and write their places; empty if none."""
+    best = entries[:0]
     for r in range(smaller(starts.shape[0] - 1, ROWS_LOOKED_AT)):
         row = entries[starts[r] : starts[r + 1]]
-        if row.shape[0] >= features.shape[0] and (many == 0 or row.shape[0] < best.shape[0]):
-            found = find_runs(row, features, runs)
-            if found > 0:
-                best, many = row, found
-    return best, find_runs(best, features, runs) if many > 0 else 0
+        shorter = best.shape[0] == 0 or row.shape[0] < best.shape[0]
+        if shorter and find_places(row, features, places):
+            best = row
+    find_places(best, features, places)
+    return best
 
 
 @inlined
-def subtract_run(values, sums, part, least, data):
-    """Write values less the means of consecutive features; return whether no difference is 0."""
-    fine = True
-    for j in range(sums.shape[0]):
-        mean = sums[j] * part
-        value = values[j] - mean
-        fine &= abs(value) >= larger(least, ONLY_ROUNDING * abs(mean))
-        data[j] = value
-    return fine
+def spread(values, places, wide):
+    """Write the value of every centered feature to its place in the usual row."""
+    for j in range(places.shape[0]):
+        wide[places[j]] = values[j]
 
 
 @inlined
-def add_run(values, sums, widths, part):
-    """Add values of consecutive features to their sums."""
-    for j in range(sums.shape[0]):
-        add_to_mean(sums, widths, j, values[j], part)
+def gather(wide, places, values):
+    """Write what is at the place of every centered feature in the usual row."""
+    for j in range(places.shape[0]):
+        values[j] = wide[places[j]]
 
 
 @inlined
-def center_usual(entries, values, usual, runs, many, sums, widths, part, learning, least, data):
-    """Center a row with the features of the usual one, given its runs; return False if it has others, or a value is 0.
+def center_usual(entries, values, usual, sums, widths, mask, part, learning, least, data):
+    """Center a row with the features of the usual one; return False if it has others, or a value is 0.
 
-    Its features stay, and are not written.
+    Sums and widths are those of all entries, `mask` is 0 for entries that are not centered: loops without branches.
+    Features of the row stay, and are not written.
     """
     fine = True
     for k in range(usual.shape[0]):
         fine &= entries[k] == usual[k]
     if not fine:
         return False
-    if usual.shape[0] == sums.shape[0]:  # as a rule
-        fine = subtract_run(values, sums, part, least, data)
-        if fine and learning:
-            add_run(values, sums, widths, part)
-        return fine
-    end = 0
-    for n in range(many):
-        j, k, length = runs[n, 0], runs[n, 1], runs[n, 2]
-        for i in range(end, k):
-            data[i] = values[i]
-        end = k + length
-        fine &= subtract_run(values[k:end], sums[j : j + length], part, least, data[k:end])
-    for i in range(end, usual.shape[0]):
-        data[i] = values[i]
+    for k in range(usual.shape[0]):
+        mean = sums[k] * part * mask[k]
+        value = values[k] - mean
+        fine &= abs(value) >= larger(least, ONLY_ROUNDING * abs(mean))
+        data[k] = value
     if fine and learning:
-        for n in range(many):
-            j, k, length = runs[n, 0], runs[n, 1], runs[n, 2]
-            add_run(values[k : k + length], sums[j : j + length], widths[j : j + length], part)
+        for k in range(usual.shape[0]):
+            add_to_mean(sums, widths, k, values[k], part)
     return fine
 
 
@@ -204,7 +183,7 @@ def write_usual(usual, first, last, indices):
 
 
 @jit
-def center_rows(chunk, features, sums, widths, missing, runs, rows, learning, least, indptr, indices, data):
+def center_rows(chunk, features, sums, widths, missing, places, wide, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
 
     A feature is the mean where its value is `missing`.
@@ -213,29 +192,49 @@ def center_rows(chunk, features, sums, widths, missing, runs, rows, learning, le
     new to the process takes more time than the differences.
 
     The means are `sums` divided by the number of `rows` before the row; with `learning` the row is added to both.
-    Differences below `least`, or within rounding, are 0 and left out. `runs` is memory for those of the usual row.
+    Differences below `least`, or within rounding, are 0 and left out. `places` has an entry for every centered feature,
+    and `wide` three zeros for every entry of the longest row: memory for the usual row.
     """
     (starts, entries, values), features = borrowed(chunk), borrowed(features)
-    sums, widths, missing, runs = borrowed(sums), borrowed(widths), borrowed(missing), borrowed(runs)
+    sums, widths, missing = borrowed(sums), borrowed(widths), borrowed(missing)
+    places, wide = borrowed(places), borrowed(wide)
     indptr, indices, data = borrowed(indptr), borrowed(indices), borrowed(data)
-    usual, many = usual_row(starts, entries, features, runs)
+    usual, size = usual_row(starts, entries, features, places), wide.shape[0] // 3
+    mask, usual_sums, usual_widths, apart = wide[:size], sums, widths, False
+    for j in range(places.shape[0] if usual.shape[0] > 0 else 0):
+        mask[places[j]] = 1.0
+    all_centered = usual.shape[0] == features.shape[0]
+    if not all_centered:
+        usual_sums, usual_widths = wide[size : 2 * size], wide[2 * size :]
     n, written = 0, -1 if starts[0] == 0 else 0
     for r in range(starts.shape[0] - 1):
         first, last, part = starts[r], starts[r + 1], 1.0 / rows
         indptr[r] = n
         row = entries[first:last], values[first:last]
-        fine = many > 0 and last - first == usual.shape[0]
+        fine = usual.shape[0] > 0 and last - first == usual.shape[0]
         if fine:
-            fine = center_usual(row[0], row[1], usual, runs, many, sums, widths, part, learning, least, data[n:])
+            if not all_centered and not apart:
+                spread(sums, places, usual_sums)
+                spread(widths, places, usual_widths)
+                apart = True
+            of_usual = usual, usual_sums, usual_widths, mask
+            fine = center_usual(row[0], row[1], *of_usual, part, learning, least, data[n:])
         if fine:
             n += usual.shape[0]
         else:
+            if apart:
+                gather(usual_sums, places, sums)
+                gather(usual_widths, places, widths)
+                apart = False
             write_usual(usual, larger(written, 0), n, indices)
             new = indices[n:], data[n:]
             n += center_any_row(row[0], row[1], features, sums, widths, missing, part, learning, least, new[0], new[1])
             written = n
         if learning:
             rows += 1.0
+    if apart:
+        gather(usual_sums, places, sums)
+        gather(usual_widths, places, widths)
     indptr[starts.shape[0] - 1] = n
     if written >= 0:
         write_usual(usual, written, n, indices)
