@@ -126,16 +126,25 @@ def gains_of_pairs(groups: Sequence[Any], slopes: Floats) -> Floats:
     is the sum over cells of S^2 / (n + `MORE_ROWS`), less its mean if slopes were noise.
     """
     S, B = len(groups), GROUPS + 1
-    H = np.zeros((len(slopes), S * B))
-    for s, own in enumerate(groups):
-        H[np.arange(len(slopes)), s * B + own] = 1.0
-    counts = (H.T @ H).reshape(S, B, S, B)
-    mass = np.maximum(H.sum(axis=0), 1.0)
-    gains = np.zeros((S, S))
+    codes = np.stack(groups, axis=1) if S else np.zeros((len(slopes), 0), np.int64)  # [row, column]
+    places = codes + B * np.arange(S)
+
+    def sums_by_group(weights: Any) -> Any:
+        """Return sums of weights of rows by column and group."""
+        each = None if weights is None else np.repeat(weights, S)
+        return np.bincount(places.ravel(), each, S * B).reshape(S, B)
+
+    def sums_by_cell(s: int, weights: Any) -> Any:
+        """Return sums of weights of rows by group of column s, other column, and its group."""
+        each = None if weights is None else np.repeat(weights, S)
+        return np.bincount((codes[:, s, None] * (S * B) + places).ravel(), each, S * B * B).reshape(B, S, B)
+
+    mass, gains = np.maximum(sums_by_group(None), 1.0), np.zeros((S, S))
     for g in slopes.T:
-        means = (H.T @ g / mass).reshape(S, B)
-        sums = (H.T @ (g[:, None] * H)).reshape(S, B, S, B)
-        sums = sums - counts * (means[:, :, None, None] + means[None, None] - g.mean())
-        noise = counts / (counts + MORE_ROWS) * np.mean(g * g)
-        gains += np.sum(sums**2 / (counts + MORE_ROWS) - noise, axis=(1, 3))
+        means = sums_by_group(g) / mass
+        for s in range(S):  # no products of matrices, whose threads take longer than the sums
+            counts = sums_by_cell(s, None)
+            sums = sums_by_cell(s, g) - counts * (means[s][:, None, None] + means - g.mean())
+            noise = counts / (counts + MORE_ROWS) * np.mean(g * g)
+            gains[s] += np.sum(sums**2 / (counts + MORE_ROWS) - noise, axis=(0, 2))
     return gains
