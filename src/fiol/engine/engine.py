@@ -473,17 +473,12 @@ class Engine(KernelCaller, ABC):
     def needed_arrays(self) -> tuple[str, ...]:
         """Arrays that every model file has; arrays that were added later have a default."""
 
-    def snapshot(self) -> dict[str, Any]:
-        """Return copies of `arrays`, and the observer's mark: what `restore` needs to take rounds back."""
-        mark = None if self.observer is None else self.observer.mark()
-        return {**{name: a.copy() for name, a in self.arrays().items()}, "mark": mark}
-
     @abstractmethod
     def restore(self, arrays: dict[str, Any]) -> None:
         """Copy the arrays of an engine with the same plan; ValueError if they do not fit."""
 
     def rewind_observer(self, arrays: dict[str, Any]) -> None:
-        """Take the observer back to the mark of a snapshot."""
+        """Take the observer back to its own mark in that of an engine."""
         if self.observer is not None and "mark" in arrays:
             self.observer.rewind(arrays["mark"])
 
@@ -493,8 +488,9 @@ class Engine(KernelCaller, ABC):
         return () if self.compiled else (self,)
 
     def mark(self) -> dict[str, Any]:
-        """Return a token for `rewind`."""
-        return self.snapshot()
+        """Return a token for `rewind`: copies of `arrays`, and the observer's mark."""
+        mark = None if self.observer is None else self.observer.mark()
+        return {**{name: a.copy() for name, a in self.arrays().items()}, "mark": mark}
 
     def rewind(self, mark: dict[str, Any]) -> None:
         """Take back all rounds since the mark."""

@@ -245,7 +245,7 @@ class LearnerCore(ModelCore):
         scores, before = list[Floats](), None
 
         def saved() -> Any:
-            return before or (self.engine, self.engine.snapshot())
+            return before or (self.engine, self.engine.mark())
 
         def drop_zeros() -> int:
             nonlocal before

@@ -77,7 +77,7 @@ class RunOnPage:
         first = [line for line in self.history if line.number == 1]
         yield loss_card(first, self.task, self.learner)
         yield passes_card(self.history, self.task)
-        yield drift_card(self.windows, self.task)
+        yield drift_card(self.windows)
         yield calibration_card(found.get("calibration"))
         yield confusion_card(found, self.task)
         yield residual_card(self.evaluation.residuals)
@@ -252,7 +252,7 @@ def passes_card(history: Sequence[Line], task: Task) -> Card | None:
     return Card(title, picture, "Mean loss of the rows of each pass; those held out are never learned from.")
 
 
-def drift_card(windows: Sequence[Window], task: Task) -> Card | None:
+def drift_card(windows: Sequence[Window]) -> Card | None:
     """Return the card of the loss over rows, and whether it changed."""
     windows = [window for window in windows if math.isfinite(window.loss) and window.rows]
     if len(windows) > 1 and 2 * windows[-1].rows < windows[-2].rows:

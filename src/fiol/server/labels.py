@@ -135,7 +135,7 @@ class LabelJoin:
         if label == given and state != EARLY:
             return "duplicate"
         if state == EARLY:
-            return self._early_again(model, number, row, given, label == given, now, learned)
+            return self._early_again(model, row, given, label == given, now, learned)
         if rules.conflict == "refuse":
             raise RefusedError(f"the id {name!r} has another label already, {decode(label)[0]!r}", number, status=409)
         served = row.features if features is None else decode(features)
@@ -158,7 +158,7 @@ class LabelJoin:
         return "held"
 
     def _early_again(
-        self, model: str, number: int, row: LearnRow, given: bytes, same: bool, now: float, learned: LearnRecord
+        self, model: str, row: LearnRow, given: bytes, same: bool, now: float, learned: LearnRecord
     ) -> Outcome:
         """Return what becomes of a second label while the first one waits for its prediction."""
         if row.features is not None:

@@ -54,7 +54,7 @@ def copy_score(scores, best, out):
 
 
 @jit
-def choice_rows(stack, loss, Z, y, weight, state, scores):
+def choice_rows(loss, Z, y, weight, state, scores):
     """Make a round for every row of Z [row, member] or [row, class, member]; write the ensemble's scores before."""
     column = np.zeros(Z.shape[1])
     Z, y, weight, state, one, scores = borrowed((Z, y, weight, state, column, scores))

@@ -22,7 +22,7 @@ class BestMemberEngine(StackEngine):
         from fiol.engine.ensemble.best_member import choice_rows  # imported here: `import fiol` loads no compiler
 
         scores = np.zeros(Z.shape[:-1])
-        call(choice_rows, self.stack, self.loss, Z, y, sample_weights, self.own_state, scores)
+        call(choice_rows, self.loss, Z, y, sample_weights, self.own_state, scores)
         return scores
 
     def member_weights(self) -> Floats:
