@@ -973,7 +973,7 @@ WRONG = [
     ("names", ([{"new": 1.0}], [1], [-1.0]), ValueError, r"^sample_weight\[0\] must be at least 0"),
     ("names", (breaks_in_the_middle, [1, 1]), OSError, r"^the file is gone$"),
     ("names", (ROW, [1, 1]), TypeError, r"^this learner has named features: pass dicts, or frames"),
-    ("frame", (pd.DataFrame({"a": [1.0]}), [1]), ValueError, r"^columns must be those first seen: missing 'b'"),
+    ("frame", (pd.DataFrame({"a": [1.0]}), [1]), ValueError, r"^columns must be those of the model: missing 'b'"),
     ("frame", (pd.DataFrame(ROW, columns=[*"abcdefghX"]), [1, 1]), ValueError, r"missing 'i'; unexpected 'X'$"),
     ("frame", (pd.DataFrame(ROW + inf, columns=[*"abcdefghi"]), [1, 1]), ValueError, r"^X\[0, 'a'\] must be finite"),
     ("frame", (ROW[:, :3], [1, 1]), ValueError, r"^X has 3 columns, but there are 9 features$"),
@@ -992,7 +992,12 @@ WRONG = [
 ]
 
 
-KNOWN = "this learner has", "there are 9 features", "first seen", "missing 'i'"  # wrong because of what was learned
+KNOWN = (
+    "this learner has",
+    "there are 9 features",
+    "those of the model",
+    "missing 'i'",
+)  # wrong because of what was learned
 
 
 @pytest.mark.parametrize(("kind", "arguments", "error", "message"), WRONG)

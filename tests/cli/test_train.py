@@ -348,7 +348,7 @@ def test_train_on_text_dates_and_missing_values(tmp_path):
     path, model = tmp_path / "people.csv", tmp_path / "people.fiol"
     path.write_text(TABLE)
     done = invoke("train", path, "-o", model, code=1)
-    assert "say by --target which column is to be predicted: id, age, city" in done.output
+    assert "name the column to predict (--target): id, age, city" in done.output
     wrong = invoke("train", path, "--target", "Bougth", "-o", model, code=1).output
     assert "people.csv: there is no column 'Bougth': did you mean 'bought'? The columns are id, age, city" in wrong
     wrong = invoke("train", path, "--target", "bought", "--weight", "z", "-o", model, code=1).output

@@ -70,6 +70,29 @@ def test_update_refuses_what_cannot_be_exact_or_has_no_effect(lines, tmp_path):
     invoke("train", path, "--target", "sold", *SINGLE, "-o", model, "--force")
     done = invoke("train", path, "--update", model, "--loss", "hinge", code=2)
     assert "--update takes --loss from the model" in done.output
+    done = invoke("train", path, "--update", model, "--column", "x=category", code=2)
+    assert "--update takes --column from the model" in done.output
+    before = model.read_bytes()
+    done = invoke("train", path, "--update", model, "--target", "x", code=2)
+    assert "model.fiol predicts the column 'sold': an update cannot change --target to 'x'" in done.output
+    assert model.read_bytes() == before
+
+
+@pytest.mark.parametrize("options", [[], ["--holdout", "0.2"]])
+def test_update_prints_the_loss_of_its_rows_alone(lines, tmp_path, options):
+    head, rows = lines
+    first, rest = write(tmp_path / "first.csv", head, rows[:93]), write(tmp_path / "rest.csv", head, rows[93:])
+    model = tmp_path / "model.fiol"
+    assert "new rows" not in invoke("train", first, "--target", "sold", *SINGLE, *options, "-o", model).output
+    before = fiol.load(model).meta["history"][-1]
+    done = invoke("train", rest, "--update", model)
+    after = fiol.load(model).meta["history"][-1]
+    new = after["rows"] - before["rows"]
+    expected = (after["loss"] * after["rows"] - before["loss"] * before["rows"]) / new
+    [line] = [line for line in done.output.splitlines() if "new rows" in line]
+    words, _, loss = line.partition(": ")
+    assert words == f"Loss of the {new} new rows, each before it was learned from"
+    assert float(loss) == pytest.approx(expected, rel=1e-5)
 
 
 def test_update_that_is_killed_resumes_to_the_same_bytes(lines, tmp_path, monkeypatch):

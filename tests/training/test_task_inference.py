@@ -43,6 +43,10 @@ def test_loss_is_inferred_from_the_target(targets, loss, labels, words):
         ([1, 1, 1], "is 1 in all of the first 3 rows"),
         (["a", 1.5], "strings, such as 'a', and numbers, such as 1.5"),
         ([str(k) for k in range(1001)], "1,001 different strings"),
+        (
+            [str(k) for k in range(51)],
+            "51 different strings in the first 51 rows, such as '0': too many for classes; name",
+        ),
     ],
 )
 def test_ambiguous_targets_raise(targets, reason):

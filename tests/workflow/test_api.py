@@ -148,3 +148,28 @@ def test_command_predicts_and_inspects_models_of_estimators(table, tmp_path, kin
     assert again.t_ == model.t_ + ROWS
     by_hand = model.partial_fit(frame[columns], y)
     assert again.coef_.tobytes() == by_hand.coef_.tobytes()
+
+
+def test_mistyped_options_name_the_nearest_one(table):
+    path, frame = table
+    with pytest.raises(TypeError, match=r"^fiol\.train has no option 'feature': did you mean 'features'\?$"):
+        fiol.train(frame, target="sold", feature="linear")
+    with pytest.raises(TypeError, match=r"^fiol\.read has no option 'q': options are target, weight, "):
+        next(fiol.read(path, target="sold", q=1))
+
+
+def test_row_without_a_target_names_the_option_that_leaves_it_out(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,y\n1,2.5\n2,\n3,4.5\n")
+    with pytest.raises(ValueError, match=r"rows\.csv:3:3: column 'y' is missing: it is the target; --on-error skip"):
+        fiol.train(tmp_path / "rows.csv", target="y")
+    assert fiol.train(tmp_path / "rows.csv", target="y", on_error="skip").rounds == 2
+
+
+@pytest.mark.parametrize("content", ["", "size,city\n"])
+def test_predictions_of_no_rows_have_a_header(table, tmp_path, content):
+    path, _ = table
+    invoke("train", path, "--target", "sold", *SINGLE, "-o", tmp_path / "model.fiol")
+    (tmp_path / "none.csv").write_text(content)
+    done = invoke("predict", tmp_path / "model.fiol", tmp_path / "none.csv", "-o", tmp_path / "found.csv")
+    assert (tmp_path / "found.csv").read_text() == "label,probability\n"
+    assert "There are no rows to predict for" in done.output

@@ -12,7 +12,7 @@ import click
 
 from fiol.cli.data_options import print_skipped, reading_options, take_reader_options
 from fiol.cli.errors import handle_errors, refuse_existing
-from fiol.cli.terminal import printable
+from fiol.cli.terminal import echo, printable
 
 
 @click.command()
@@ -83,6 +83,11 @@ def predict(
                 lines.writerows(rows)
             else:
                 file.writelines(json_lines(header, rows))
+        if header is None:
+            tagged = found.reading is not None and found.reading.tag is not None
+            if not as_json:
+                csv.writer(file, lineterminator="\n").writerow(["tag"] * tagged + prediction.columns)
+            echo("There are no rows to predict for", err=True)
         file.flush()
     print_skipped(reader)
 

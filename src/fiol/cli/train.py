@@ -240,6 +240,9 @@ def run(
     for message in job.new_class_messages():
         echo(message[0].upper() + message[1:], err=True)
     print_skipped(job.reader, training.missing)
+    if job.loss_of_new_rows() is not None:
+        new = training.rows - job.state["rows"]
+        progress.print(f"Loss of the {new:,} new rows, each before it was learned from: {job.loss_of_new_rows():.6g}")
     progress.quiet = progress.quiet and not as_json
     progress.print(json_text(summary(job)) if as_json else result_line(job))
     print_page(page)
@@ -323,6 +326,7 @@ def summary(job: Any) -> dict[str, Any]:
         "rows": training.rows,
         "passes": training.number,
         **{name: last.get(name) for name in ("loss", "constant", "held_out")},
+        "loss_of_new_rows": job.loss_of_new_rows(),
         "nonzeros": model.n_nonzero,
         "features": model.n_features,
         "labels": job.task.labels if job.task.labels is not None else model.classes,

@@ -397,7 +397,7 @@ class TableEncoding:
     def ids_message(self) -> str:
         """Which columns are left out as ids, in words; '' if there are none."""
         ids = [column.name for column in self.columns if column.kind == "id"]
-        reason = "every value is different, or the number of its row: name a kind, such as category, to use a column"
+        reason = "each value is different, or the row's number; to use a column, give its kind, such as category"
         return f"left out as ids: {enumeration(ids)} ({reason})" if ids else ""
 
     def named_rows(self, frame: Any, odd: list[tuple[int, str, str]] | None = None) -> NamedRows:

@@ -21,6 +21,9 @@ def plot_effects(core: Any, columns: int, pairs: int, label: Any) -> Any:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError('plots need matplotlib: pip install "fiol[plots]"') from error
+    for name, most in (("columns", columns), ("pairs", pairs)):
+        if not isinstance(most, (int, np.integer)):
+            raise TypeError(f"{name} must be a whole number, how many are drawn at most, got {most!r}")
     effects, labels = effects_of(core), core.labels
     score = 0 if labels is None else labels.classes.index(label if label is not None else labels.classes[-1])
     chosen: list[Any] = [*effects.columns[:columns], *effects.pairs[:pairs]]

@@ -136,7 +136,7 @@ def batch_of(config: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
     kept = np.arange(rows.count)
     for name in ("target", "weight"):
         if aside.get(name) is not None:
-            kept = present(kept, rows, getattr(config, name), aside[name], bad)
+            kept = present(kept, rows, name, getattr(config, name), aside[name], bad)
     found, kept = coded(rows, kept, bad)
     if not len(kept):
         return None
@@ -153,11 +153,14 @@ def batch_of(config: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
     )
 
 
-def present(kept: Any, rows: Rows, column: str, values: Any, bad: BadLines) -> Any:
-    """The rows whose value is there; the others are bad lines."""
+def present(kept: Any, rows: Rows, role: str, column: str, values: Any, bad: BadLines) -> Any:
+    """Return the rows whose target or weight is there; the others are bad lines."""
     lacking = missing_in(values)
+    reason = f"is missing: it is the {role}" + (
+        "" if bad.on_error == "skip" else "; --on-error skip leaves such rows out"
+    )
     for row in kept[lacking[kept]].tolist():
-        bad.note(rows.bad(row, column, "is missing"))
+        bad.note(rows.bad(row, column, reason))
     return kept[~lacking[kept]]
 
 

@@ -34,7 +34,8 @@ p { margin: .2rem 0 .8rem; } .soft { color: var(--soft); font-size: .88rem; over
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .28rem .5rem; text-align: right; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; } td.text, th.text { text-align: left; overflow-wrap: break-word; }
-.scroll td.text:first-child { overflow-wrap: anywhere; min-width: 7rem; }
+.scroll td.text:first-child { overflow-wrap: anywhere; min-width: 9rem; }
+.scroll td.text:last-child:not(:first-child) { min-width: 11rem; }
 td.shade { background: color-mix(in srgb, var(--accent) calc(var(--share) * 55%), transparent); }
 td.best { font-weight: 700; color: var(--accent); }
 .bars td { border: 0; padding: .12rem .4rem; } .bars td.bar { width: 52%; padding: 0; position: relative; }
@@ -126,17 +127,19 @@ def plain_table(head: Sequence[str], rows: Sequence[Sequence[str]], strings: Con
 def bar_table(values: Sequence[tuple[str, float]]) -> str:
     """Return a table of names with bars to the right of 0, or in another color to the left.
 
+    Numbers have a sign if one of them is below 0.
+
     >>> bar_table([("a", 2.0), ("b", -2.0)]).count("<i ")
     2
     """
     low, high = min(0.0, *(v for _, v in values)), max(0.0, *(v for _, v in values))
     length = high - low or 1.0
-    zero, lines = -low / length, list[str]()
+    zero, lines, sign = -low / length, list[str](), "+" if low < 0.0 else ""
     for name, value in values:
         start, long = 100.0 * (zero + min(value, 0.0) / length), 100.0 * abs(value) / length
         bar = f'<i class="{"plus" if value >= 0.0 else "minus"}" style="left:{start:.2f}%;width:{long:.2f}%"></i>'
         cell = f'<td class="text" title="{escape(name)}">{escape(shortened(name, LONGEST_CELL))}</td>'
-        lines.append(f'<tr>{cell}<td class="bar">{bar}</td><td>{value:+.3g}</td></tr>')
+        lines.append(f'<tr>{cell}<td class="bar">{bar}</td><td>{value:{sign}.3g}</td></tr>')
     return f'<table class="bars" style="--zero:{100.0 * zero:.2f}%"><tbody>{"".join(lines)}</tbody></table>'
 
 

@@ -220,9 +220,11 @@ def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | Non
         least, best = min(inside)
         ahead = "The combination is ahead of its best member" if last.loss < least else "The best member is ahead"
         title = f"{ahead}: {three_digits(last.loss)} against {three_digits(least)} of {best}"
-        if last.loss >= least:
+        if three_digits(last.loss) == three_digits(least):
+            title = f"The combination is as good as its best member, {best}: {three_digits(least)}"
+        elif last.loss >= least:
             title = f"{ahead}: {best} has {three_digits(least)}, the combination {three_digits(last.loss)}"
-    remark = "Mean loss of all rows so far in the first pass, each before it was learned from."
+    remark = "Mean loss of all training rows so far, in the first pass, each before it was learned from."
     if away:
         remark += f" Members beyond the figure: {', '.join(away)}."
     values = [v for curve in curves for v in curve.y if math.isfinite(v)]

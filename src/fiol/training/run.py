@@ -26,7 +26,7 @@ from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS
 from fiol.readers.batch import Batch
-from fiol.training.metrics import Line, PassMetrics
+from fiol.training.metrics import Line, Mean, PassMetrics
 from fiol.training.rows import TargetRows, rows_together
 from fiol.training.shuffling import held_out_rows, shuffled
 from fiol.training.task_inference import Task, UnclearTargetError
@@ -389,6 +389,12 @@ class Training:
     def current_line(self) -> Line:
         """Return the line that the table would have now; nothing changes."""
         return copy.deepcopy(self.metrics).line(self.number, self.task.loss, self.learner)
+
+    def summed_loss(self) -> Mean:
+        """Return the sum of losses of the rows of this pass so far, and of their weights; nothing changes."""
+        metrics = copy.deepcopy(self.metrics)
+        metrics.flush(self.learner)
+        return metrics.loss
 
     def _new_metrics(self) -> PassMetrics:
         return PassMetrics(len(self.learner.classes or ()))

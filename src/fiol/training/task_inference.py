@@ -16,6 +16,8 @@ from fiol.features.frames import as_list
 FEW_NUMBERS, ROWS_OF_EACH = 20, 5
 #: Text values are classes up to this number of different ones.
 MAX_CLASSES = 1000
+#: Up to this many different strings are classes, even if each is in one row alone.
+FEW_CLASSES = 50
 #: Two numbers that are not whole are classes from this number of rows on.
 ROWS_OF_TWO = 10
 #: All integers up to here are floats.
@@ -98,7 +100,7 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
     | the target has | loss |
     |---|---|
     | two values: bools, whole numbers, text, or other numbers in at least 10 rows | `Logistic` |
-    | text, at most 1,000 different values | `Softmax` |
+    | text, at most 1,000 different values; of more than 50, each in two rows or more on average | `Softmax` |
     | 3 to 20 different whole numbers, none below 0, in five times as many rows | `Softmax` |
     | any other numbers | `Squared` |
 
@@ -133,10 +135,10 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
         why = f"two values, {found[0]} and {found[1]}: logistic loss, {found[1]} is positive"
         return Task(Logistic(), found, why)
     if strings:
-        if len(strings) > MAX_CLASSES:
+        if len(strings) > MAX_CLASSES or (len(strings) > FEW_CLASSES and 2 * len(strings) > len(values)):
             raise UnclearTargetError(
-                f"the target has {len(strings):,} different strings in the first {len(values):,} rows: "
-                "too many for classes"
+                f"the target has {len(strings):,} different strings in the first {len(values):,} rows, such as "
+                f"{strings[0]!r}: too many for classes; name another column, or the loss softmax"
             )
         some = ", ".join(repr(text) for text in strings[:3])
         return Task(Softmax(), None, f"{len(strings)} different strings, such as {some}: softmax, a score per class")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,7 @@ def train(
     (('size', 'city'), (1,), True)
     """
     path = None if output is None else os.fspath(output)
+    refuse_unknown_options("train", options)
     job = TrainingJob(sources_of(data, target), TrainOptions(target=target, **options), path)
     if update is not None:
         job.update(os.fspath(update))
@@ -89,10 +92,26 @@ def read(data: Any, target: str | None = None, *, on_error: str = "missing", **o
     >>> [(batch.rows, batch.y.tolist()) for batch in fiol.read(file, target="sold")]
     [(2, ['no', 'yes'])]
     """
+    refuse_unknown_options("read", options)
     given, sources = TrainOptions(target=target, **options), Sources(sources_of(data, target))
     with infer_config(sources, **given.reading()).batches(sources, on_error=on_error) as reader:
         for batch in reader:
             yield batch._replace(y=None if batch.y is None else np.array(as_list(batch.y)))
+
+
+def refuse_unknown_options(function: str, options: Mapping[str, Any]) -> None:
+    """Raise TypeError if an option has no such name, with the most similar one.
+
+    >>> refuse_unknown_options("train", {"feature": "linear"})
+    Traceback (most recent call last):
+    TypeError: fiol.train has no option 'feature': did you mean 'features'?
+    """
+    known = [field.name for field in dataclasses.fields(TrainOptions)]
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"options are {', '.join(known)}"
+            raise TypeError(f"fiol.{function} has no option {name!r}: {hint}")
 
 
 def sources_of(data: Any, target: str | None) -> list[Any]:

@@ -75,6 +75,7 @@ class TrainingJob:
         self.first: list[Any] = []  #: batches that were read to infer the task
         self.reader: Any = None
         self.saved_best = 0
+        self.loss_before: Any = None  #: of an update: the sum of losses of the rows before it
         self.new_classes = Counter[Any]()  #: rows of classes that the model of an update did not have
 
     # --- what to learn ------------------------------------------------------------------------
@@ -128,6 +129,9 @@ class TrainingJob:
         if given:
             raise OptionError(f"--update takes {', '.join(map(option_text, given))} from the model: leave that out")
         self.load(path)
+        asked, learned = self.options.target, None if self.reading is None else self.reading.target
+        if asked is not None and learned is not None and asked != learned:
+            raise OptionError(f"{path} predicts the column {learned!r}: an update cannot change --target to {asked!r}")
         if self.state is not None and Regime.from_json(self.state["regime"]) != Regime(
             holdout=self.state["regime"]["holdout"], seed=self.state["regime"]["seed"]
         ):
@@ -209,7 +213,7 @@ class TrainingJob:
         if self.reading.target is not None:
             return f"{place.file}: {no_column(self.reading.target, names)}"
         some = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        return f"{place.file}: say by --target which column is to be predicted: {some}"
+        return f"{place.file}: name the column to predict (--target): {some}"
 
     def weights_of_classes(self) -> dict[Any, float] | None:
         """Return the weight of every label: as given, or "balanced" by the counts of the first rows."""
@@ -313,6 +317,14 @@ class TrainingJob:
         """
         return [f"new class {label!r}: {count:,} row{'s' * (count != 1)}" for label, count in self.new_classes.items()]
 
+    def loss_of_new_rows(self) -> float | None:
+        """Return the mean loss of the rows of an update, each before it was learned from; None if there is none."""
+        if self.loss_before is None:
+            return None
+        now = self.training.summed_loss()
+        mass = now.mass - self.loss_before.mass
+        return (now.total - self.loss_before.total) / mass if mass > 0.0 else None
+
     def live_batches(self) -> Iterator[Any]:
         """Yield batches as they arrive, and None for every `TICK_SECONDS` without one."""
         with contextlib.suppress(StopIteration):
@@ -349,6 +361,7 @@ class TrainingJob:
         )
         if self.state is not None and self.is_update:
             training.extend_from(self.state, self.model.meta["history"])
+            self.loss_before = training.summed_loss()
         elif self.state is not None:
             if Regime.from_json(self.state["regime"]) != regime and not self.state["asked"].get("updated"):
                 raise ValueError(f"{self.output} has other passes, shuffling or held-out rows than its command")

@@ -12,6 +12,8 @@ from fiol.workflow.errors import OptionError
 
 #: Names of options in checkpoints, where they are others.
 STORED_NAMES = {"format": "format_", "reader": "reader_options"}
+#: Options of the command that may be repeated, by their names in checkpoints.
+REPEATED_OPTIONS = {"columns": "--column", "reader_options": "--reader"}
 #: Values in checkpoints of options that are not given.
 STORED_DEFAULTS: dict[str, Any] = {
     "penalty": "none",
@@ -175,8 +177,10 @@ def option_text(name: str) -> str:
 
     >>> option_text("l1_ratio"), option_text("format_")
     ('--l1-ratio', '--format')
+    >>> option_text("columns"), option_text("reader_options")
+    ('--column', '--reader')
     """
-    return f"--{name.rstrip('_').replace('_', '-')}"
+    return REPEATED_OPTIONS.get(name, f"--{name.rstrip('_').replace('_', '-')}")
 
 
 def kind_text(name: str, kind: Any) -> str:
