@@ -286,7 +286,7 @@ def test_columns_are_matched_by_name(build):
     check_equal(to_chunk(frame, columns=["a", "b"]), reference([[1.0, 2.0], [3.0, 0.0]]))
     with pytest.raises(
         ValueError,
-        match=r"^columns must be those of the model: missing 'c' \(cells may be empty\); unexpected 'b' \(leave out\)$",
+        match=r"^columns must be those of the model: missing 'c'; unexpected 'b'$",
     ):
         to_chunk(frame, columns=["a", "c"])
     bad = build({"b": [2.0, nan], "a": [1.0, 3.0]})
@@ -312,7 +312,7 @@ def test_column_matching():
     many = [f"c{i}" for i in range(8)]
     with pytest.raises(ValueError, match=r"missing 'c0', 'c1', 'c2', 'c3', 'c4' and 3 more$"):
         match_columns(["a"], ["a", *many])
-    with pytest.raises(ValueError, match=r"of the model: unexpected 'c0', 'c1' \(leave out\)$"):
+    with pytest.raises(ValueError, match=r"of the model: unexpected 'c0', 'c1'$"):
         match_columns(["a", "c0", "c1"], ["a"])
     with pytest.raises(TypeError, match=r"^column names must all be str or none, got 'a' and 1$"):
         column_names(pd.DataFrame([[1.0, 2.0]], columns=["a", 1]))

@@ -268,9 +268,7 @@ def test_several_files_have_a_header_each(tmp_path):
     reading = infer_config(tmp_path)
     assert rows_of(reading.batches(tmp_path)) == [[("a", 1.0), ("b=x", 1.0)], [("a", 2.0), ("b=y", 1.0)]]
     (tmp_path / "3.csv").write_text("b,c\ny,2\n")
-    with pytest.raises(
-        SourceError, match=r"3\.csv: columns must be those of the model: missing 'a' \(.*\); unexpected 'c'"
-    ):
+    with pytest.raises(SourceError, match=r"3\.csv: columns must be those of the model: missing 'a'; unexpected 'c'"):
         list(reading.batches(tmp_path))
 
 

@@ -197,7 +197,7 @@ def match_columns(names: Sequence[str], expected: Sequence[str]) -> list[int] | 
     [1, 0]
     >>> match_columns(["a", "c"], ["a", "b"])
     Traceback (most recent call last):
-    ValueError: columns must be those of the model: missing 'b' (cells may be empty); unexpected 'c' (leave out)
+    ValueError: columns must be those of the model: missing 'b'; unexpected 'c'
     """
     if tuple(names) == tuple(expected):
         return None
@@ -207,8 +207,7 @@ def match_columns(names: Sequence[str], expected: Sequence[str]) -> list[int] | 
         "unexpected": [name for name in names if name not in known],
     }
     if any(wrong.values()):
-        advice = {"missing": "cells may be empty", "unexpected": "leave out"}
-        parts = [f"{kind} {enumeration(found)} ({advice[kind]})" for kind, found in wrong.items() if found]
+        parts = [f"{kind} {enumeration(found)}" for kind, found in wrong.items() if found]
         raise ValueError(f"columns must be those of the model: {'; '.join(parts)}")
     return [position[name] for name in expected]
 
