@@ -53,14 +53,14 @@ def usual_row(starts, entries, features, places):
 
 
 @inlined
-def spread(values, places, wide):
+def spread_to_usual(values, places, wide):
     """Write the value of every centered feature to its place in the usual row."""
     for j in range(places.shape[0]):
         wide[places[j]] = values[j]
 
 
 @inlined
-def gather(wide, places, values):
+def gather_from_usual(wide, places, values):
     """Write what is at the place of every centered feature in the usual row."""
     for j in range(places.shape[0]):
         values[j] = wide[places[j]]
@@ -214,8 +214,8 @@ def center_rows(chunk, features, sums, widths, missing, places, wide, rows, lear
         fine = usual.shape[0] > 0 and last - first == usual.shape[0]
         if fine:
             if not all_centered and not apart:
-                spread(sums, places, usual_sums)
-                spread(widths, places, usual_widths)
+                spread_to_usual(sums, places, usual_sums)
+                spread_to_usual(widths, places, usual_widths)
                 apart = True
             of_usual = usual, usual_sums, usual_widths, mask
             fine = center_usual(row[0], row[1], *of_usual, part, learning, least, data[n:])
@@ -223,8 +223,8 @@ def center_rows(chunk, features, sums, widths, missing, places, wide, rows, lear
             n += usual.shape[0]
         else:
             if apart:
-                gather(usual_sums, places, sums)
-                gather(usual_widths, places, widths)
+                gather_from_usual(usual_sums, places, sums)
+                gather_from_usual(usual_widths, places, widths)
                 apart = False
             write_usual(usual, larger(written, 0), n, indices)
             new = indices[n:], data[n:]
@@ -233,8 +233,8 @@ def center_rows(chunk, features, sums, widths, missing, places, wide, rows, lear
         if learning:
             rows += 1.0
     if apart:
-        gather(usual_sums, places, sums)
-        gather(usual_widths, places, widths)
+        gather_from_usual(usual_sums, places, sums)
+        gather_from_usual(usual_widths, places, widths)
     indptr[starts.shape[0] - 1] = n
     if written >= 0:
         write_usual(usual, written, n, indices)
