@@ -176,3 +176,18 @@ def test_one_column_model_round_trips_and_checks_columns(tmp_path):
     assert loaded.scores([[5.0]]).tolist() == learner.scores([[5.0]]).tolist()
     with pytest.raises(ValueError, match="X has 2 columns, but the rows learned from have 1"):
         loaded.learn([[1.0, 2.0]], [1.0])
+
+
+@pytest.mark.parametrize("update", [fiol.FIOL(fiol.Logistic()), fiol.Stacked(fiol.Logistic())])
+def test_file_has_no_room_for_features_to_come(update, tmp_path):
+    rows = [{f"f{k}": 1.0, f"f{k // 2}": 2.0} for k in range(1, 60)]
+    learner = fiol.Learner(update, compiled=False)
+    for k in range(0, len(rows), 7):
+        learner.learn(rows[k : k + 7], [1.0 if j % 3 else -1.0 for j in range(len(rows[k : k + 7]))])
+    learner.save(tmp_path / "a.fiol")
+    arrays = read_model(tmp_path / "a.fiol").arrays
+    assert {len(a) for name, a in arrays.items() if "state." in name and len(a)} == {learner.n_features}
+    again = fiol.Learner.load(tmp_path / "a.fiol", compiled=False)
+    for one in (learner, again):
+        one.learn([{"new": 1.0, "f3": 1.0}], [1.0])
+    assert np.array_equal(learner.weights, again.weights)

@@ -110,6 +110,15 @@ class LearnerCore(ModelCore):
     def arrays(self) -> dict[str, Any]:
         return self.engine.arrays()
 
+    def stored_arrays(self) -> dict[str, Any]:
+        arrays, features = self.arrays(), self.space.features
+        if self.levels is not None:  # levels have features of their own
+            return arrays
+        return {
+            name: array[:features] if name.rpartition("/")[2].startswith("state.") else array
+            for name, array in arrays.items()
+        }
+
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         self.space.restore(header)
         self.engine.restore(records.fill_missing(arrays, self.arrays(), self.engine.needed_arrays))

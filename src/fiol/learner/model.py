@@ -449,7 +449,7 @@ class Model(Exportable):
         if core.labels is not None:
             core.labels.check_storable()
         with core.lock:
-            write_model(path, self.KIND, core.header(), core.arrays(), self.meta)
+            write_model(path, self.KIND, core.header(), core.stored_arrays(), self.meta)
 
     @classmethod
     def load(cls: type[Self], path: Path, compiled: bool = True) -> Self:

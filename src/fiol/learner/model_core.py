@@ -105,6 +105,10 @@ class ModelCore:
         """Return everything that changes while learning, by name, not as copies."""
         raise NotImplementedError
 
+    def stored_arrays(self) -> dict[str, Any]:
+        """Return the arrays of a model file: `arrays` without room for features to come."""
+        return self.arrays()
+
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Take over the features and classes of a header, and copies of arrays."""
         raise NotImplementedError
