@@ -140,7 +140,8 @@ def test_failed_compilation_releases_the_lock(folder):
 def test_compile_message_is_printed_only_for_long_compilations(folder, monkeypatch, capsys):
     monkeypatch.setattr(cache, "someone_reads", lambda: True)
     monkeypatch.setattr(cache, "_told", -cache.PAUSE)
-    fresh()(2.0)  # in a tenth of a second
+    monkeypatch.setattr(cache, "WAITS", 60.0)
+    fresh()(2.0)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(cache, "WAITS", 0.0)
     fresh()(2)

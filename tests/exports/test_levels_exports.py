@@ -1,5 +1,6 @@
 """Exported models with curves and pairs give the scores of `Learner.scores`."""
 
+import contextlib
 import sqlite3
 
 import numpy as np
@@ -45,9 +46,9 @@ def test_exports_of_a_table_have_the_scores_of_the_model(loss, features):
     module = {}
     exec(learner.to_python(), module)
     assert np.abs(columns(map(module["score"], as_dicts(rows))) - scores).max() < OF_TIMES
-    database = sqlite3.connect(":memory:")
-    rows.to_sql("data", database, index=False)
-    found = np.array(database.execute(learner.to_sql(dialect="sqlite")).fetchall(), float)
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        rows.to_sql("data", database, index=False)
+        found = np.array(database.execute(learner.to_sql(dialect="sqlite")).fetchall(), float)
     assert np.abs(found - scores).max() < OF_TIMES
     pipeline = learner.to_sklearn()
     score = (
@@ -69,9 +70,10 @@ def test_exports_of_an_array_have_the_scores_of_the_model():
     exec(learner.to_python(), module)
     assert np.abs(columns(module["score"](list(x)) for x in X)[:, 0] - scores).max() < TOLERANCE
     assert np.abs(learner.to_sklearn().predict(X) - scores).max() < TOLERANCE
-    database = sqlite3.connect(":memory:")
-    pd.DataFrame(X, columns=[f"f{k}" for k in range(X.shape[1])]).to_sql("data", database, index=False)
-    assert np.abs(np.array(database.execute(learner.to_sql()).fetchall())[:, 0] - scores).max() < TOLERANCE
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        pd.DataFrame(X, columns=[f"f{k}" for k in range(X.shape[1])]).to_sql("data", database, index=False)
+        found = np.array(database.execute(learner.to_sql()).fetchall())
+    assert np.abs(found[:, 0] - scores).max() < TOLERANCE
 
 
 def test_json_has_all_weights_and_continues_to_the_same_bits(tmp_path):
@@ -97,9 +99,9 @@ def test_sql_and_python_agree_on_values_that_were_not_learned_from():
     rows = [{**full, **change} for change in changes]
     scores, module = learner.scores(rows), {}
     exec(learner.to_python(), module)
-    database = sqlite3.connect(":memory:")
-    database.execute("CREATE TABLE data (a REAL, k REAL, city TEXT, day TEXT)")
-    database.executemany("INSERT INTO data VALUES (?, ?, ?, ?)", [tuple(row.values()) for row in rows])
-    found = np.array(database.execute(learner.to_sql(dialect="sqlite")).fetchall(), float)[:, 0]
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE TABLE data (a REAL, k REAL, city TEXT, day TEXT)")
+        database.executemany("INSERT INTO data VALUES (?, ?, ?, ?)", [tuple(row.values()) for row in rows])
+        found = np.array(database.execute(learner.to_sql(dialect="sqlite")).fetchall(), float)[:, 0]
     for exported in (found, np.array([module["score"](row) for row in rows])):
         assert np.abs((exported - scores) / (1.0 + np.abs(scores))).max() < TOLERANCE

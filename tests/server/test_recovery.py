@@ -1,5 +1,6 @@
 """Restarts, damage and full disks: nothing that was acknowledged is lost."""
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -135,7 +136,8 @@ def test_file_that_is_no_journal_is_refused(tmp_path):
     with pytest.raises(JournalError, match=r"journal\.sqlite: file is not a database"):
         Journal(tmp_path)
     (tmp_path / "journal.sqlite").unlink()
-    sqlite3.connect(tmp_path / "journal.sqlite").execute("CREATE TABLE t (x)")
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.sqlite")) as other:
+        other.execute("CREATE TABLE t (x)")
     with pytest.raises(JournalError, match="this is no journal of fiol"):
         Journal(tmp_path)
 

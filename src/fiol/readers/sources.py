@@ -76,7 +76,8 @@ class Stream(io.RawIOBase):
     ) -> None:
         self.name = name
         self.counted = Counted(raw, ahead, owned, live, digest)
-        self.content: Any = decompressed(name, self.counted)
+        self.content: Any = self.counted  # closed as such if there is no such decompression
+        self.content = decompressed(name, self.counted)
 
     @property
     def is_live(self) -> bool:

@@ -6,6 +6,7 @@ process at a time may write; `fiol journal` and the dashboard read beside it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -83,8 +84,9 @@ class Journal:
             self._lock = lock_file(os.path.join(self.folder, LOCK))
         try:
             self.connection = connect(self.path, read_only)
-            self._identity = os.stat(self.path)
-            self._check_version()
+            with closed_on_error(self.connection):
+                self._identity = os.stat(self.path)
+                self._check_version()
         except sqlite3.OperationalError as error:
             self._release()
             raise JournalError(f"{self.path}: {error}") from error
@@ -253,11 +255,22 @@ def connect(path: str, read_only: bool = False) -> sqlite3.Connection:
         uri = f"file:{path.replace('?', '%3f').replace('#', '%23')}?mode=ro"
         return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of new files: compaction makes them smaller
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("PRAGMA busy_timeout=10000")
+    with closed_on_error(connection):
+        connection.execute("PRAGMA auto_vacuum=INCREMENTAL")  # of new files: compaction makes them smaller
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA busy_timeout=10000")
     return connection
+
+
+@contextlib.contextmanager
+def closed_on_error(connection: sqlite3.Connection) -> Iterator[None]:
+    """Close the connection if the block raises."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def checksum(record: Record) -> int:
