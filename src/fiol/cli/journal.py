@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from contextlib import closing
 from typing import Any
 
 import click
@@ -56,9 +57,8 @@ def list_journal(folder: str, as_json: bool, signals: Any) -> None:
     from fiol.server.journal import Journal
     from fiol.server.journal_tools import journal_summary
 
-    found = Journal(folder, read_only=True)
-    models = journal_summary(found)
-    found.close()
+    with closing(Journal(folder, read_only=True)) as found:
+        models = journal_summary(found)
     if as_json:
         click.echo(json_text(models))
         return
@@ -78,10 +78,9 @@ def verify_journal(folder: str, signals: Any) -> None:
     from fiol.server.journal_tools import journal_summary
     from fiol.server.snapshots import SnapshotStore
 
-    found = Journal(folder, read_only=True)
-    problems, store = list(found.damaged()), SnapshotStore(folder)
-    models = journal_summary(found)
-    found.close()
+    with closing(Journal(folder, read_only=True)) as found:
+        problems, store = list(found.damaged()), SnapshotStore(folder)
+        models = journal_summary(found)
     for one in models:
         for snapshot in store.list(one["model"]):
             try:
@@ -113,9 +112,8 @@ def export_journal(
     from fiol.server.journal_tools import check_model, export_parquet
 
     refuse_existing(path, force)
-    found = Journal(folder, read_only=True)
-    rows = export_parquet(found, check_model(found, model), path, since, until)
-    found.close()
+    with closing(Journal(folder, read_only=True)) as found:
+        rows = export_parquet(found, check_model(found, model), path, since, until)
     echo(f"{path}: {rows:,} rows")
 
 
@@ -154,10 +152,9 @@ def replay_journal(
     for path in (output, report):
         if path is not None:
             refuse_existing(path, force)
-    found = Journal(folder, read_only=True)
-    name = check_model(found, model)
-    served, refused = replay_into(found, name, model_from_file(specification), since, until)
-    found.close()
+    with closing(Journal(folder, read_only=True)) as found:
+        name = check_model(found, model)
+        served, refused = replay_into(found, name, model_from_file(specification), since, until)
     for line in report_lines(served.evaluation.results()):
         echo(line)
     head, *compared = comparison_table(served.comparison())

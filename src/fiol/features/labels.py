@@ -13,7 +13,7 @@ from fiol.features.frames import as_list
 #: Rows in which classes are looked for first.
 ROWS_FOR_CLASSES = 256
 #: Up to this number of classes, comparing every label with each is faster than sorting.
-FEW_CLASSES = 8
+COMPARED_CLASSES = 8
 
 
 class Labels:
@@ -227,7 +227,7 @@ def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
 
 def places(labels: Any, classes: Any) -> tuple[Any, Any]:
     """Return the position of every label among the sorted classes, and whether it is one of them."""
-    if len(classes) > FEW_CLASSES:
+    if len(classes) > COMPARED_CLASSES:
         codes = np.searchsorted(classes[1:], labels, side="right")
         return codes, classes[codes] == labels
     codes, known = np.zeros(len(labels), np.int8), np.zeros(len(labels), bool)
