@@ -108,6 +108,12 @@ def centered():
     return taught(fiol.Learner(fiol.Stacked(fiol.Squared()), compiled=False), far, first=40)
 
 
+def curves():
+    """Three levels, with curves and pairs since the 20th row, from before there were curves that close."""
+    basis = fiol.TableBasis(rows=20, knots=3)
+    return taught(fiol.Learner(fiol.Stacked(fiol.Squared(), basis=basis), compiled=False), numbers, first=30)
+
+
 def bayes():
     """Members by exponential weights: there are none of the whole."""
     sizes = fiol.ScaleFree(fiol.AdaGrad(1.0)), fiol.ScaleFree(fiol.Constant(10.0))
@@ -263,6 +269,7 @@ MODELS = {
     "learner-ensemble": (ensemble, save, say_twice),
     "learner-ensemble-gated": (gated, save, say_twice),
     "learner-ensemble-centred": (centered, save, say_twice),
+    "learner-curves": (curves, save, say_twice),
     "learner-ensemble-bayes": (bayes, save, say_twice),
     "one-vs-rest": (one_vs_rest, save, say_twice),
     "one-vs-rest-two": (one_vs_one, save, say_twice),

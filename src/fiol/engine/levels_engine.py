@@ -499,7 +499,8 @@ class LevelsEngine(Engine):
     def restore(self, arrays: dict[str, Any]) -> None:
         basis, levels, kept = None, [self.levels[0].copy()], restored_rows(arrays)
         if "basis.knots" in arrays:
-            basis = ColumnBasis(**{name: arrays[f"basis.{name}"].copy() for name in ColumnBasis._fields})
+            stored = {"basis.period": np.zeros(len(arrays["basis.points"])), **arrays}  # older files have no such curves
+            basis = ColumnBasis(**{name: stored[f"basis.{name}"].copy() for name in ColumnBasis._fields})
             levels += [levels[0].copy() for _ in range(1, self.options.levels)]
         for prefix, level in zip(PREFIXES, levels, strict=False):
             own = {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
