@@ -34,8 +34,8 @@ p { margin: .2rem 0 .8rem; } .soft { color: var(--soft); font-size: .88rem; over
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; width: 100%; }
 th, td { padding: .28rem .5rem; text-align: right; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; } td.text, th.text { text-align: left; overflow-wrap: break-word; }
-.scroll td.text:first-child { overflow-wrap: anywhere; min-width: 9rem; }
-.scroll td.text:last-child:not(:first-child) { min-width: 11rem; }
+.scroll td.text:first-child { overflow-wrap: anywhere; min-width: 8.5rem; }
+.scroll td.text:last-child:not(:first-child) { min-width: 8rem; }
 td.shade { background: color-mix(in srgb, var(--accent) calc(var(--share) * 55%), transparent); }
 td.best { font-weight: 700; color: var(--accent); }
 .bars td { border: 0; padding: .12rem .4rem; } .bars td.bar { width: 52%; padding: 0; position: relative; }
