@@ -181,8 +181,8 @@ def bits(model):
 
 
 def whole(model):
-    """All there is to a learner, bit by bit."""
-    return model.core.header(), {name: (a.dtype, a.tobytes()) for name, a in model.core.arrays().items()}
+    """All there is to a learner, bit by bit, without room for features to come."""
+    return model.core.header(), {name: (a.dtype, a.tobytes()) for name, a in model.core.stored_arrays().items()}
 
 
 def names_of(model):

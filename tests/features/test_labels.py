@@ -28,7 +28,7 @@ def test_codes_are_positions_among_sorted_classes(kind, data, ahead, few):
     known = None if before is None else np.unique(np.array(before, dtype))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(labels_module, "ROWS_FOR_CLASSES", ahead)
-        patch.setattr(labels_module, "FEW_CLASSES", few)
+        patch.setattr(labels_module, "COMPARED_CLASSES", few)
         classes, numbers = sorted_codes(labels, known)
     assert classes.tolist() == sorted({*labels.tolist(), *([] if before is None else before)})
     assert classes[numbers].tolist() == labels.tolist()

@@ -111,11 +111,12 @@ class LearnerCore(ModelCore):
         return self.engine.arrays()
 
     def stored_arrays(self) -> dict[str, Any]:
-        arrays, features = self.arrays(), self.space.features
+        arrays = self.arrays()
         if self.levels is not None:  # levels have features of their own
             return arrays
+        entries = self.space.features * self.update.geometry.reparametrization().weights_per_feature
         return {
-            name: array[:features] if name.rpartition("/")[2].startswith("state.") else array
+            name: array[:entries] if name.rpartition("/")[2].startswith("state.") else array
             for name, array in arrays.items()
         }
 
@@ -269,8 +270,8 @@ class LearnerCore(ModelCore):
                 scores.append(self.learn_encoded(chunk, y[start:stop], sample_weights[start:stop]))
         except BaseException:
             if before is not None:
-                self.engine, arrays = before
-                self.engine.restore(arrays)
+                self.engine, mark = before
+                self.engine.rewind(mark)
             raise
         return self.join_scores(scores)
 
