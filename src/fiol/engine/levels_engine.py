@@ -499,7 +499,7 @@ class LevelsEngine(Engine):
     def restore(self, arrays: dict[str, Any]) -> None:
         basis, levels, kept = None, [self.levels[0].copy()], restored_rows(arrays)
         if "basis.knots" in arrays:
-            stored = {"basis.period": np.zeros(len(arrays["basis.points"])), **arrays}  # older files have no such curves
+            stored = {"basis.period": np.zeros(len(arrays["basis.points"])), **arrays}  # older files have none
             basis = ColumnBasis(**{name: stored[f"basis.{name}"].copy() for name in ColumnBasis._fields})
             levels += [levels[0].copy() for _ in range(1, self.options.levels)]
         for prefix, level in zip(PREFIXES, levels, strict=False):
