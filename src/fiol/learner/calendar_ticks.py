@@ -20,7 +20,7 @@ START_OF_2000 = np.datetime64("2000-01-01", "s")
 
 
 def calendar_ticks(axis: str, low: float, high: float) -> list[tuple[float, str]]:
-    """Return places and texts of ticks between two values; none if the axis is numbers, or dates are unheard of.
+    """Return places and labels of ticks between two values; none for an axis of numbers, or for dates far from 2000.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def calendar_ticks(axis: str, low: float, high: float) -> list[tuple[float, str]
         days = (places.astype("datetime64[s]") - START_OF_2000) / np.timedelta64(1, "D")
         inside = (days >= low) & (days <= high)
         if inside.sum() <= MOST_DATES:
-            texts = [str(place).replace("T", " ") + (":00" if unit == "h" else "") for place in places[inside]]
-            return list(zip(days[inside].tolist(), texts, strict=True))
+            labels = [str(place).replace("T", " ") + (":00" if unit == "h" else "") for place in places[inside]]
+            return list(zip(days[inside].tolist(), labels, strict=True))
     return []
 
 

@@ -38,7 +38,7 @@ class Axis(NamedTuple):
     high: float
     log: bool = False
     unit: str = ""  #: "%" shows 0.5 as 50 %
-    labels: Sequence[tuple[float, str]] = ()  #: places and texts of ticks; without, they are round numbers
+    labels: Sequence[tuple[float, str]] = ()  #: places and labels of ticks; without, they are round numbers
 
     def place(self, value: float) -> float:
         """Return the position of a value, from 0 to 1; values outside of the range are at its end.
