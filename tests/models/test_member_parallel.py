@@ -11,7 +11,7 @@ PIECE = 40
 
 
 def material(rows, scores):
-    """Rows with a column far from 0, which is centered, missing values, and a few numbers that no lane step is exact for."""
+    """Rows with a centered column, missing values, and a few numbers that no lane step is exact for."""
     rng = np.random.default_rng(3)
     X = rng.standard_normal((rows, 6)) * (rng.random((rows, 6)) < 0.6)
     X[:, 0] = 1000.0 + rng.standard_normal(rows)

@@ -82,7 +82,7 @@ def test_one_task_matches_one_machine_bitwise(frame):
 
 
 def test_member_parallel_matches_one_stream_bitwise(frame, tmp_path):
-    """With a gate, a column that is centered, missing values and two passes: three tasks have members, and one their stack."""
+    """With a gate, a centered column, missing values and two passes: three tasks have members, and one their stack."""
     data, files = frame.select(*FEATURES, "clicked"), {}
     for mode in ("one", "members"):
         estimator = FIOLClassifier(labelCol="clicked", mode=mode, penalty="l1", numWorkers=3, passes=2)
