@@ -92,6 +92,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="runs of each case and version (default 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times")
     given = parser.parse_args(arguments)
+    for other in given.others:
+        if not (other / "src" / "fiol").is_dir():  # or this version would be compared with itself
+            parser.error(f"{other} holds no version of fiol")
     roots = [*(other.resolve() for other in given.others), HERE]
     best: dict[str, dict[str, tuple[float, float]]] = {case: {} for case in CASES}
     for turn in range(given.turns):

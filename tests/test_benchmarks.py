@@ -1107,6 +1107,12 @@ def story_numbers():
     }
 
 
+def test_first_use_refuses_a_folder_without_another_version(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        load("first_use").main([str(tmp_path)])
+    assert f"{tmp_path} holds no version of fiol" in capsys.readouterr().err
+
+
 def test_story_page_begins_with_what_is_lost(story_numbers):
     page = load("story.page").render(story_numbers)
     assert len(page.split()) <= 1500
