@@ -139,7 +139,7 @@ class LearnerCore(ModelCore):
         return new
 
     def note_columns(self) -> None:
-        """Tell the engine which columns features belong to, and which of them stand for missing values."""
+        """Pass on to the engine which columns features belong to, and which of them stand for missing values."""
         if self.levels is not None:
             self.levels.roles = self.space.roles
         if not self.whole_rows and self.space.indicators is not self.engine.indicators:
@@ -285,7 +285,7 @@ class LearnerCore(ModelCore):
         return scores
 
     def entered(self, chunk: Chunk) -> Chunk:
-        """Return the rows in the coordinates of the geometry; the engine learns which columns features belong to."""
+        """Return the rows in the coordinates of the geometry, after passing the columns of features to the engine."""
         self.note_columns()
         if self.levels is not None:
             return chunk
