@@ -48,7 +48,7 @@ class Rows(NamedTuple):
         return self._replace(indptr=indptr, indices=self.indices[entries], data=self.data[entries], y=self.y[order])
 
     def matrix(self) -> Any:
-        """What one would pass to a learner: a scipy CSR matrix, or where there is no scipy the arrays of one."""
+        """Return the rows as a scipy CSR matrix, or without scipy as its arrays."""
         try:
             from scipy.sparse import csr_matrix
         except ImportError:
@@ -65,7 +65,7 @@ class Rows(NamedTuple):
 
 
 def text_like(rows: int, d: int, draws: int = 72, seed: int = 1) -> Rows:
-    """Rows with the popularity of words: feature floor(d u^3) for uniform u, uniform values.
+    """Return rows whose words are as popular as in text: feature floor(d u^3) for uniform u, uniform values.
 
     72 draws leave about 70 different features of 47,000.
     """
@@ -108,7 +108,7 @@ FIELDS += (100_000, 200_000, 500_000, 1_000_000)
 
 
 def clicks(rows: int, bits: int = 16, seed: int = 1, block: int = 0) -> Rows:
-    """A stream of clicks: 26 categorical fields of 2 to a million values, hashed into 2^bits features.
+    """Return a stream of clicks: 26 categorical fields of 2 to a million values, hashed into 2^bits features.
 
     A value's rank in a field of n is floor(n^u) for uniform u, a power law. The log-odds are the sum of a normal weight
     per value, less what leaves a click in 20 rows or so. Nothing drifts; another `block` has other rows of the same
@@ -161,7 +161,7 @@ def numbers(labels: Any) -> Any:
 
 
 def classes(labels: Any) -> Any:
-    """The place of every label among all there are, from 0."""
+    """Return the place of every label among all labels, from 0."""
     return np.unique(labels, return_inverse=True)[1].astype(np.float64)
 
 
@@ -176,14 +176,14 @@ def parse_libsvm(file: Iterable[str], first: int = 1) -> Lines:
 
 
 def read_libsvm(file: Iterable[str], first: int = 1, targets: Targets = binary) -> Rows:
-    """The same as rows."""
+    """Return the rows of an svmlight file."""
     labels, indptr, indices, values = parse_libsvm(file, first)
     d = int(indices.max(initial=-1)) + 1
     return Rows("", d, indptr, indices, values, targets(labels))
 
 
 def read_libfm(file: IO[str]) -> Rows:
-    """The same, indices counted from 0."""
+    """Return the rows of a file in the layout of svmlight with indices counted from 0."""
     return read_libsvm(file, first=0)
 
 
@@ -193,7 +193,7 @@ def read_vw(file: IO[str]) -> Rows:
 
 
 def from_array(x: Any, y: Any) -> Rows:
-    """Rows of a table; zeros are left out."""
+    """Return the rows of a table without its zeros."""
     there = x != 0.0
     indptr = np.append(0, np.cumsum(there.sum(axis=1)))
     return Rows("", x.shape[1], indptr, np.nonzero(there)[1].astype(np.int32), x[there], y)
@@ -209,7 +209,7 @@ def read_covtype(file: IO[str], scaled: bool = True, targets: Targets = second_c
 
 
 def columns(file: IO[str], target: str | None = None, drop: tuple[str, ...] = ()) -> tuple[Any, Any]:
-    """A table with a header; the target is its last column by default. Values stay in their units."""
+    """Return a table with a header; the target is its last column by default. Values stay in their units."""
     names, *rows = list(csv.reader(file))
     target = names[-1] if target is None else target
     y = np.array([row[names.index(target)] for row in rows])
@@ -222,13 +222,13 @@ CASP = partial(columns, target="RMSD")
 
 
 def read_table(file: IO[str], read: Callable[[IO[str]], tuple[Any, Any]] = columns, targets: Targets = numbers) -> Rows:
-    """The same as rows."""
+    """Return the rows of a table with a header."""
     x, y = read(file)
     return from_array(x, targets(y.astype(np.float64)))
 
 
 def read_messages(file: IO[str], bits: int = 18) -> Rows:
-    """A header, then lines of `ham` or `spam`, a tab and a message: how often it has each word, words by their hash."""
+    """Return rows of a file of `ham` or `spam`, a tab and a message: counts of words, hashed."""
     next(file)
     y, indptr, indices, values = [], [0], list[int](), list[int]()
     for line in file:
@@ -282,7 +282,7 @@ MANY_CLASSES = (
 
 
 def load(folder: Path, cache: Path = CACHE, sources: tuple[Source, ...] = SOURCES) -> Iterator[Rows]:
-    """Every one of `sources` that `folder` has."""
+    """Return every one of `sources` that is in `folder`."""
     for source in sources:
         path = find(folder, source.file)
         if path is not None:
@@ -290,17 +290,17 @@ def load(folder: Path, cache: Path = CACHE, sources: tuple[Source, ...] = SOURCE
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """The file of that name, or the packed one with .xz behind, if the folder has either."""
+    """Return the file of that name, or the one compressed as .xz, or None if the folder has neither."""
     return next((path for path in (folder / name, folder / f"{name}.xz") if path.exists()), None)
 
 
 def open_text(path: Path) -> IO[str]:
-    """A file to read, packed or not."""
+    """Open a file, compressed or not."""
     return lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else open(path, encoding="utf-8")
 
 
 def read(source: Source, path: Path, cache: Path = CACHE) -> Rows:
-    """A data set from its file, or from the cache if that was made from the same file."""
+    """Return a data set from its file, or from the cache if that was made from the same file."""
     kept, origin = cache / f"{source.name}.npz", np.array([path.stat().st_size, path.stat().st_mtime_ns])
     if kept.exists():
         with np.load(kept) as arrays:

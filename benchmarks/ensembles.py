@@ -102,7 +102,7 @@ def of_scikit_learn(rows: Rows) -> dict[str, Contestant]:
 
 @contextlib.contextmanager
 def of_base(rows: Rows, base: Path, folder: Path, cpu: bool) -> Iterator[Contestant]:
-    """The single learner of another checkout, in a process that lives as long as the block."""
+    """Run the single learner of another checkout in a process that lives as long as the block."""
     path = folder / "rows.npz"
     np.savez(path, indptr=rows.indptr, indices=rows.indices, data=rows.data, y=rows.y, d=rows.d)
     environment = {**os.environ, "PYTHONPATH": str(base / "src"), "NUMBA_CACHE_DIR": str(base / "build" / "versus")}
@@ -132,7 +132,7 @@ def of_base(rows: Rows, base: Path, folder: Path, cpu: bool) -> Iterator[Contest
 
 
 def of_vw(rows: Rows, vw: list[str], folder: Path) -> Contestant:
-    """A process of Vowpal Wabbit that reads its cache of these rows."""
+    """Run a process of Vowpal Wabbit that reads its cache of these rows."""
     text, cache = folder / f"rows{rows.size}.vw", folder / f"rows{rows.size}.cache"
     with open(text, "w") as file:
         for r in range(rows.size):

@@ -52,20 +52,20 @@ Reader = Callable[[IO[str]], tuple[Any, Any]]
 
 
 def svmlight(file: IO[str], first: int = 1) -> tuple[Any, Any]:
-    """A sparse matrix and labels from lines of `label index:value ...`; indices count from `first`."""
+    """Return a sparse matrix and labels from lines of `label index:value ...`; indices count from `first`."""
     labels, indptr, indices, values = data.parse_libsvm(file, first)
     return sparse.csr_matrix((values, indices, indptr.astype(np.int32))), labels
 
 
 def cut(X: Any, y: Any, shuffle: bool, share: float = 0.7) -> tuple[Any, Any, Any, Any]:
-    """The first part for learning and the rest for tests, after shuffling unless the rows are a stream."""
+    """Return the first part for learning and the rest for tests, after shuffling unless the rows are a stream."""
     order = np.random.default_rng(1).permutation(len(y)) if shuffle else np.arange(len(y))
     stop = int(share * len(y))
     return X[order[:stop]], y[order[:stop]], X[order[stop:]], y[order[stop:]]
 
 
 def paired(read: Reader, first: Path, second: Path) -> tuple[Any, Any, Any, Any]:
-    """A file for learning and one for tests."""
+    """Return a file for learning and one for tests."""
     (X, y), (X_test, y_test) = (opened(path, read) for path in (first, second))
     d = max(X.shape[1], X_test.shape[1])
     for part in (X, X_test):
@@ -74,7 +74,7 @@ def paired(read: Reader, first: Path, second: Path) -> tuple[Any, Any, Any, Any]
 
 
 def opened(path: Path, read: Reader) -> tuple[Any, Any]:
-    """What a file holds, packed or not."""
+    """Return the content of a file, compressed or not."""
     with data.open_text(path) as file:
         return read(file)
 
@@ -83,7 +83,7 @@ LIBFM = partial(svmlight, first=0)
 
 
 def load(folder: Path) -> Iterator[Task]:
-    """Every known data set that the folder has."""
+    """Return every known data set in the folder."""
 
     pairs: tuple[tuple[str, Reader, str, str], ...] = (
         ("a9a", svmlight, "a9a", "a9a.t"),
@@ -187,7 +187,7 @@ def accuracies(task: Task, seeds: int) -> dict[str, Any]:
 
 
 def behind_scaler(model: Any, X: Any) -> Any:
-    """The model behind what one would use: a StandardScaler, for sparse rows a MaxAbsScaler, which keeps zeros."""
+    """Return a pipeline of the usual scaler and the model: StandardScaler, MaxAbsScaler for sparse rows."""
     return make_pipeline(MaxAbsScaler() if sparse.issparse(X) else StandardScaler(), model)
 
 

@@ -53,7 +53,7 @@ def events(features: int, names: str, rows: int, seed: int = 0) -> list[Event]:
 
 
 def without_text(stream: list[Event]) -> list[Event]:
-    """The same events with every text as part of its name.
+    """Return the same events with every text as part of its name.
 
     >>> without_text([({"size": 2.0, "color": "red"}, 1.0)])
     [({'size': 2.0, 'color=red': 1.0}, 1.0)]
@@ -66,7 +66,7 @@ def without_text(stream: list[Event]) -> list[Event]:
 
 
 def as_arrays(stream: list[Event], numbers: dict[str, int]) -> list[tuple[Any, ...]]:
-    """The indices and values of every row, sorted; `numbers` has those of names so far, and gets those of others."""
+    """Return the sorted indices and values of every row; `numbers` maps names to indices, and new names are added."""
     found = []
     for x, _ in without_text(stream):
         row = sorted((numbers.setdefault(name, len(numbers)), value) for name, value in x.items())

@@ -100,7 +100,7 @@ class DataFiles(NamedTuple):
 
 
 def start_of(path: Path) -> Path:
-    """The file with the first rows of another."""
+    """Write a file with the first rows of another."""
     return path.with_name(path.name + ".start")
 
 
@@ -142,7 +142,7 @@ def made_up(megabytes: float) -> Iterator[tuple[str, list[str]]]:
 
 
 def set_lines(rows: data.Rows) -> Iterator[tuple[str, list[str]]]:
-    """The rows of a set; targets other than -1 and +1 become these, as nearly half of each as there can be."""
+    """Return the rows of a set; other targets than -1 and +1 become these, split as evenly as possible."""
     y = rows.y
     if not set(np.unique(y).tolist()) <= {-1.0, 1.0}:
         y = np.where(y > np.median(y), 1.0, -1.0)
@@ -152,7 +152,7 @@ def set_lines(rows: data.Rows) -> Iterator[tuple[str, list[str]]]:
 
 
 def prepared(options: argparse.Namespace) -> Iterator[DataFiles]:
-    """The made-up rows, written once, and the sets that are large enough."""
+    """Return the made-up rows, written once, and the sets that are large enough."""
     name = f"made-up-{options.size:g}"
     files = DataFiles(name, CACHE / f"{name}.svm", CACHE / f"{name}.vw")
     if not start_of(files.vw).exists():
@@ -202,7 +202,7 @@ class Timed(NamedTuple):
 
 
 def command_of(model: str, form: str, path: Any, quick: bool) -> list[str]:
-    """How one of ours is started."""
+    """Return the command of one of our runs."""
     return [sys.executable, "-c", CHILD, model, form, str(path), "interpreted" if quick else "compiled"]
 
 
@@ -239,7 +239,7 @@ def commands_of_pairs(path: Path, vw: list[str] | None) -> dict[str, tuple[Calla
 
 
 def environment() -> dict[str, str]:
-    """Of processes: what Python makes of sources is kept, as that of installed libraries is, wherever sources are."""
+    """Return the environment of processes, in which Python's bytecode is cached for all of them alike."""
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {"PYTHONPYCACHEPREFIX": str(CACHE.parent / "bytecode"), **own}
 
@@ -281,7 +281,7 @@ def train(
 
 
 def peak_of_pipe(path: Path, size: float, quick: bool) -> float:
-    """The largest resident size, in MB, of a process that learns from `size` bytes through a pipe, a text repeated."""
+    """Return the largest resident size, in MB, of a process that learns `size` bytes of repeated text from a pipe."""
     command = command_of("l1", "svmlight", "-", quick)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()) as process:
         assert process.stdin is not None
@@ -321,7 +321,7 @@ def of_pyarrow(path: Path) -> Callable[[], Any]:
 
 
 def write_table(path: Path, size: float) -> None:
-    """A CSV of 20 columns of numbers."""
+    """Write a CSV file of 20 columns of numbers."""
     draw, columns = np.random.default_rng(5), 20
     with open(path, "w") as file:
         file.write(",".join(f"x{k}" for k in range(columns)) + "\n")
@@ -332,7 +332,7 @@ def write_table(path: Path, size: float) -> None:
 
 
 def write_objects(table: Path, path: Path, size: float) -> None:
-    """The first rows of a table as objects, a line each."""
+    """Write the first rows of a table as JSON lines."""
     with open(table) as rows, open(path, "w") as file:
         names = next(rows).rstrip().split(",")
         for row in rows:
@@ -398,7 +398,7 @@ def training_table(found: dict[str, list[Timed]]) -> str:
 
 
 def targets_of(found: dict[str, list[Timed]], parsing: dict[str, float], peaks: dict[str, float]) -> list[Target]:
-    """What the project has set itself."""
+    """Return the bounds that times and rates are compared with."""
     made = []
     for place, (text, timed) in enumerate(found.items()):
         of = {t.name: t for t in timed}
@@ -437,7 +437,7 @@ def targets_of_pairs(timed: list[Timed]) -> list[Target]:
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    """The options."""
+    """Return the options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", type=float, default=600.0, metavar="MB", help="made-up text, in MB (default: 600)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="a folder of public data sets")

@@ -114,7 +114,7 @@ def measure_clicks(rows: int, parts: tuple[int, ...]) -> list[Costs]:
 
 
 def report(found: list[Costs]) -> str:
-    """All of it as a table: means over shuffles, and in brackets the worst."""
+    """Return the results as a table: means over shuffles, and in brackets the worst."""
     names = list(found[0].percent)
     body = [
         [c.name, f"{c.rows:,}", c.learner, f"{c.loss:.4g}"] + [cell(c.percent.get(name, [])) for name in names]
@@ -125,7 +125,7 @@ def report(found: list[Costs]) -> str:
 
 
 def cell(percent: list[float]) -> str:
-    """The mean, and the worst of several.
+    """Return the mean, and the worst of several.
 
     >>> cell([1.0, 2.0]), cell([1.0]), cell([])
     ('+1.5 (+2.0)', '+1.0', '')

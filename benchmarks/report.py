@@ -39,7 +39,7 @@ class Target(NamedTuple):
 
 
 def verdicts(targets: list[Target], judged: bool) -> str:
-    """The targets as a table; unless `judged`, no verdict is given."""
+    """Return the targets as a table; unless `judged`, without a verdict."""
     verdict = {True: "ok", False: "FAIL"} if judged else {True: "too small to judge", False: "too small to judge"}
     return table(["", "measured", ""], [[t.claim, t.measured, verdict[t.holds]] for t in targets])
 
@@ -55,7 +55,7 @@ def table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def progress(text: str) -> None:
-    """One line on stderr, overwritten where it can be."""
+    """Print one line on stderr, overwritten on terminals."""
     if sys.stderr.isatty():
         print(f"\r{text:<78}\r{text}", end="", file=sys.stderr, flush=True)
     elif text:
@@ -63,7 +63,7 @@ def progress(text: str) -> None:
 
 
 def header(program: str, arguments: list[str] | None, quick: bool, packages: Iterable[str] = ()) -> dict[str, Any]:
-    """What is needed to read numbers later; `packages` are those that were used beside the usual ones."""
+    """Return what is needed to read numbers later; `packages` are those used beside the usual ones."""
     return {
         "command": " ".join([f"python -m {program}", *(sys.argv[1:] if arguments is None else arguments)]),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),

@@ -159,7 +159,7 @@ def passes(sizes: Any, columns: Any) -> Iterator[Found]:
 
 
 def standardized_so_far(X: Any) -> Any:
-    """Every row less the means of the rows up to it, by their standard deviations."""
+    """Return every row less the means of the rows up to it, divided by their standard deviations."""
     count = np.arange(1, len(X) + 1)[:, None]
     mean = np.cumsum(X, axis=0) / count
     width = np.sqrt(np.maximum(np.cumsum(X * X, axis=0) / count - mean * mean, 0.0))
@@ -244,7 +244,7 @@ def usual(folder: Path | None, rows: int) -> Iterator[Found]:
 
 
 def measure(sizes: Sizes, folder: Path | None) -> Iterator[Found]:
-    """All numbers."""
+    """Return all numbers."""
     yield from outliers(sizes.outliers)
     yield from passes(sizes.passes, sizes.columns)
     yield from offsets(sizes.offsets)

@@ -105,7 +105,7 @@ def grids(task: Task, vw: VowpalWabbit | None, with_river: bool, digest: str) ->
 
 
 def measure(task: Task, kept: Kept, vw: VowpalWabbit | None, with_river: bool) -> Sensitivity:
-    """All sizes of everybody on one set."""
+    """Measure every learner at all step sizes on one set."""
     digest, curves, ways = code_digest(), dict[str, list[float]](), dict[str, str]()
     for who, way, contestants in grids(task, vw, with_river, digest):
         losses = [loss for _, loss in kept.losses(task, contestants)]
@@ -122,7 +122,7 @@ def measure(task: Task, kept: Kept, vw: VowpalWabbit | None, with_river: bool) -
 
 
 def report(found: list[Sensitivity]) -> str:
-    """For everybody the best and worst loss, at which size, and how many sizes are good."""
+    """Return the best and worst loss of every learner, at which step size, and how many sizes are good."""
     head = ["", "", "best", "at", "worst", f"sizes within {NEAR - 1:.0%} of the ensemble", "way"]
     body = []
     for s in found:
@@ -137,7 +137,7 @@ def report(found: list[Sensitivity]) -> str:
 
 
 def headline(found: list[Sensitivity]) -> str:
-    """What the numbers say, in a line."""
+    """Return the result as one sentence."""
     others = [min(min(losses) for losses in s.curves.values()) for s in found]
     below = sum(s.ensemble <= best for s, best in zip(found, others, strict=True))
     behind = max(s.ensemble / best for s, best in zip(found, others, strict=True))
@@ -201,7 +201,7 @@ def draw(found: list[Sensitivity], path: Path, theme: Theme) -> None:
 
 
 def draw_names(figure: Any, found: list[Sensitivity], theme: Theme, y: float) -> None:
-    """Everybody's name in its colour, above the panels."""
+    """Write the name of every learner in its color above the panels."""
     names = {"fiol, nothing given": theme.text}
     names |= {"one exact learner": theme.who[EXACT], "one explicit": theme.who[EXPLICIT]}
     names |= {who: theme.who[who] for who in (VW, SKLEARN, RIVER) if who in found[0].curves}
@@ -214,7 +214,7 @@ def draw_names(figure: Any, found: list[Sensitivity], theme: Theme, y: float) ->
 
 
 def draw_panel(ax: Any, one: Sensitivity, theme: Theme, first: bool) -> None:
-    """One set: everybody's curve with a dot at its best size, and the level of the ensemble."""
+    """Draw one set: the curve of every learner with a dot at its best size, and the level of the ensemble."""
     ax.set_facecolor(theme.ground)
     ax.axhline(np.log(2.0) / one.ensemble, color=theme.faint, lw=1.2, ls=(0, (1, 2)))
     for who, color in theme.who.items():

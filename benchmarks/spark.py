@@ -112,7 +112,7 @@ class Processes(NamedTuple):
 
 
 def processes(session: Any) -> Processes | None:
-    """The processes of a session; None where there is no /proc."""
+    """Return the processes of a session; None without /proc."""
     if not os.path.isdir("/proc/self"):
         return None
     parents, lines = dict[int, int](), dict[int, str]()
@@ -137,7 +137,7 @@ def seconds_of(session: Any) -> tuple[float, float]:
 
 
 def spent_by(pid: int) -> float:
-    """The processor time of a process, in seconds; 0 if it has ended."""
+    """Return the processor time of a process, in seconds; 0 if it has ended."""
     with contextlib.suppress(OSError):
         ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
         return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
@@ -276,7 +276,7 @@ class CostModel(NamedTuple):
 
 
 def fitted(one: SparkRun, two: SparkRun) -> CostModel:
-    """The model of cost, by processor time: a second executor has as many rounds as the first, and shares its rows.
+    """Fit the cost model by processor time: a second executor makes as many rounds as the first, and shares its rows.
 
     So E2 - E1 is the time of an executor for its rounds, independent of the rows, and 2 E1 - E2 is for the rows; wall
     times split it into parts. Where processor time is not known, wall time is used.
@@ -296,7 +296,7 @@ def fitted(one: SparkRun, two: SparkRun) -> CostModel:
 
 
 def report(one: SparkRun, two: SparkRun, cost: CostModel, judged: bool) -> str:
-    """All of it as tables."""
+    """Return all results as tables."""
     parts = ["start", "read", "parse", "learn", "jobs", "sums", "fit", "driver", "executors"]
     body = [[name, *(f"{getattr(run, name):.2f}" for run in (one, two))] for name in parts]
     body.append(["rows per second", *(f"{run.rows / run.fit:,.0f}" for run in (one, two))])

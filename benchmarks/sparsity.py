@@ -117,7 +117,7 @@ def implicit_rda(loss: Any, regularizer: Any, step_size: Any) -> Update:
 
 
 def all_penalised(loss: Any, regularizer: Any) -> Ensemble:
-    """The members of `Stacked` with the penalty each."""
+    """Return the members of `Stacked` with the penalty each."""
     return Ensemble([FIOL(loss, regularizer, ScaleFree(size)) for size in STACKED])  # type: ignore[arg-type]
 
 
@@ -226,7 +226,7 @@ def sgd_model(size: float | None, task: Task, lam: float) -> Any:
 
 
 def sgd_pass(size: float | None, split: Split, lam: float) -> Run:
-    """One pass of `fit`, and the rows held back."""
+    """Make one pass of `fit`; return its result on the rows held back."""
     first, rest = split
     model = sgd_model(size, first, lam).fit(first.rows.matrix(), first.rows.y)
     held_back = log_loss(model.decision_function(rest.rows.matrix()), rest.rows.y)
@@ -246,7 +246,7 @@ def sgd_stream(size: float | None, split: Split, lam: float) -> Run:
 
 
 def batch_run(split: Split, lam: float) -> Run:
-    """The lasso of all rows; weaker penalties would take it minutes."""
+    """Solve the lasso of all rows; weaker penalties would take minutes."""
     if lam < WEAKEST_BATCH:
         return Run(0, np.nan, np.nan)
     from sklearn.linear_model import LogisticRegression
@@ -290,7 +290,7 @@ class Found(NamedTuple):
         return min((loss_at(self.runs[name], what, nonzero) for name in self.columns[column]), default=np.nan)
 
     def peer(self, what: str, nonzero: int) -> float:
-        """The best of all but the ensemble, itself with a budget, and the batch."""
+        """Return the best of all but the ensemble, itself with a budget, and the batch."""
         others = [self.at(c, what, nonzero) for c in self.columns if c not in ("ensemble", *AFTERWARDS)]
         return float(np.nanmin([np.inf, *others]))
 
@@ -311,7 +311,7 @@ def loss_at(runs: list[Run], what: str, nonzero: int) -> float:
 
 
 def measure(split: Split, columns: Columns, strengths: list[float], kept: Kept) -> Found:
-    """All models on one set."""
+    """Measure all models on one set."""
     numbers, runs, task = kept.read(split.first), dict[str, list[Run]](), split.first
     for model in (model for column in columns.values() for model in column):
         for lam in WEIGHTS if model.budgets else strengths:
@@ -332,7 +332,7 @@ def measure(split: Split, columns: Columns, strengths: list[float], kept: Kept) 
 
 
 def two_groups(rows: Rows) -> Rows:
-    """The first ten classes of twenty against the others, shuffled."""
+    """Return the first ten classes of twenty against the others, shuffled."""
     order = np.random.default_rng(1).permutation(rows.size)
     return rows._replace(name="news20 2", y=np.where(rows.y < 10.0, 1.0, -1.0)).take(order)
 
@@ -341,7 +341,7 @@ SETS = ("a9a", "reuters", "spam", "news20 2", "frappe")
 
 
 def splits(options: argparse.Namespace, compiled: bool) -> Iterator[Split]:
-    """The sets one has asked for."""
+    """Return the chosen sets."""
     if options.data is None or options.quick:
         found = iter([data.text_like(40, 200, 20) if options.quick else data.text_like(5000, 2000, 20)])
     else:
@@ -354,7 +354,7 @@ def splits(options: argparse.Namespace, compiled: bool) -> Iterator[Split]:
 
 
 def load(folder: Path, name: str) -> Iterator[Rows]:
-    """One of `SETS`, if the folder has it."""
+    """Return one of `SETS`, or None if the folder lacks it."""
     if name == "news20 2":
         yield from map(two_groups, data.load(folder, sources=data.MANY_CLASSES[:1]))
     else:

@@ -57,7 +57,7 @@ QUICK = Plan(30, 20, (10, 30), (10, 30), 1000, 200, {"paper": 1, "dense": 1, "sp
 
 
 def streams(plan: Plan) -> Iterator[tuple[str, Stream]]:
-    """All settings, each with the section it belongs to."""
+    """Return all settings, each with its section."""
     for rho in (0.0, 0.5):
         for eta in (1e-4, 1e-3):
             yield "paper", paper_stream(plan.d, plan.rows, rho, eta)
@@ -78,7 +78,7 @@ def measure_all(plan: Plan) -> list[Result]:
 
 
 def targets(results: list[Result]) -> list[Target]:
-    """The targets, each at its worst setting."""
+    """Return the targets, each at its worst setting."""
     paper, dense, sparse = ([r for r in results if r.section == s] for s in ("paper", "dense", "sparse"))
     found = []
     for eta in sorted({r.eta for r in paper}):
@@ -130,7 +130,7 @@ def report(results: list[Result], plan: Plan) -> str:
 
 
 def document(results: list[Result], plan: Plan, arguments: list[str] | None) -> dict[str, Any]:
-    """All numbers, and what is needed to read them later."""
+    """Return all numbers, and what is needed to read them later."""
     return {
         **header("benchmarks.step", arguments, plan is not FULL),
         "unit": "microseconds per step",
@@ -149,7 +149,7 @@ def document(results: list[Result], plan: Plan, arguments: list[str] | None) -> 
 
 
 def save_plot(results: list[Result], path: Path) -> None:
-    """The scaling plot as a file."""
+    """Save the scaling plot."""
     matplotlib = load_matplotlib()
     from matplotlib.figure import Figure
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.step_sizes [--data DIR] [--json FILE] [--plot FILE] [--quick]
 
-Two learners differ in one word: the loss of a row is linearized (explicit) or minimised as it is (exact). Everything
+Two learners differ in one word: the loss of a row is linearized (explicit) or minimized as it is (exact). Everything
 else is the same: logistic loss, no penalty, rows and their order, the kind of step and its size. Each learns every data
 set once, with each of 13 sizes over six decades and three kinds of steps. The number is the progressive loss, that of
 every row before it is learned from. --plot draws the default kind of step twice: FILE on a light ground, and FILE with
@@ -50,15 +50,15 @@ class Curves(NamedTuple):
     losses: dict[str, list[float]]
 
     def best(self, step: str) -> float:
-        """The smallest loss over all sizes."""
+        """Return the smallest loss over all sizes."""
         return min(self.losses[step])
 
     def worst(self, step: str) -> float:
-        """The largest loss over all sizes; infinite if a score overflowed."""
+        """Return the largest loss over all sizes; infinite if a score overflowed."""
         return max(self.losses[step])
 
     def good(self, step: str) -> int:
-        """How many sizes are within `NEAR` of the best loss that either step has at any size."""
+        """Return how many sizes are within `NEAR` of the best loss of either step at any size."""
         bound = NEAR * min(map(self.best, self.losses))
         return sum(loss <= bound for loss in self.losses[step])
 
@@ -105,7 +105,7 @@ def made_up(rows: int) -> Iterator[Rows]:
 
 
 def report(found: list[Curves]) -> str:
-    """All curves as a table, and their sums."""
+    """Return all curves as a table, and their sums."""
     near = f"within {NEAR - 1:.0%}"
     head = ["", "steps", *(f"{what}, {step}" for what in ("best", "worst", near) for step in UPDATES)]
     body = []
@@ -185,7 +185,7 @@ def draw(found: list[Curves], kind: str, path: Path, theme: Theme) -> None:
 
 
 def draw_panel(ax: Any, curves: Curves, theme: Theme, top: float, first: bool) -> None:
-    """One data set: both curves, named in the first panel, each with its loss at the largest size."""
+    """Draw one data set: both curves, named in the first panel, each with its loss at the largest size."""
     ax.set_facecolor(theme.ground)
     ax.axhline(np.log(2.0), color=theme.faint, lw=1.2, ls=(0, (1, 2)))
     for step, color in theme.steps.items():

@@ -107,7 +107,7 @@ def result(section: str, rows: Rows, runs: dict[str, Contestant], seen: dict[str
 
 @cache
 def peer(module: str) -> bool:
-    """Whether a library to compare with is installed."""
+    """Return whether a library to compare with is installed."""
     try:
         importlib.import_module(module)
     except ImportError:
@@ -178,7 +178,7 @@ def measure_pass(rows: Rows, rounds: int) -> Result:
 
 
 def with_faster(found: Result) -> Result:
-    """The result with the faster of a peer's two ways under the peer's own name."""
+    """Return the result with the faster of a peer's two methods under the peer's own name."""
     tables = [found.us, *found.seen.values()]
     for name in (SKLEARN_L1, SKLEARN_L2):
         ways = [way for way in found.us if way.startswith(f"{name}, ")]
@@ -192,7 +192,7 @@ def with_faster(found: Result) -> Result:
 
 
 def even_rows(nnz: int, rows: int, features: int, seed: int = 1) -> Rows:
-    """Rows with one feature from each of `nnz` equal ranges, of norm about 1, with random labels.
+    """Return rows with one feature from each of `nnz` equal ranges, of norm about 1, with random labels.
 
     No feature is likelier than another to be in the cache, and no step ever becomes easy.
     """
@@ -204,7 +204,7 @@ def even_rows(nnz: int, rows: int, features: int, seed: int = 1) -> Rows:
 
 
 def spread(rows: Rows, d: int, seed: int = 1) -> Rows:
-    """The same rows with their features spread over d.
+    """Return the same rows with their features spread over d.
 
     Each lies in a cache line of its own in every width, at random, so that no two widths differ by who shares what.
     """
@@ -214,13 +214,13 @@ def spread(rows: Rows, d: int, seed: int = 1) -> Rows:
 
 
 def going_on(name: str, rows: Rows) -> tuple[Learner, Contestant]:
-    """A learner that sees the same rows again in every turn, so that all its memory has been touched before."""
+    """Return a learner that learns the same rows in every turn, so that all its memory has been touched before."""
     learner, X = make_learner(name, n_features=rows.d, intercept=False), rows.matrix()
     return learner, Contestant(lambda: lambda: learner.learn(X, rows.y))
 
 
 def bare_reads(rows: Rows) -> Contestant:
-    """The entries of the rows read from one array of the model's width, and nothing done with them."""
+    """Read the entries of the rows from one array of the model's width, without arithmetic."""
     w, blocks = np.zeros(rows.d), np.array_split(rows.indices, len(rows.indices) // 2**15 + 1)
     w[rows.indices] = 1.0  # memory that was never written to is all one page
 
@@ -259,7 +259,7 @@ WIDE = 16 + 32 + 8
 
 
 def affordable(widths: tuple[int, ...], memory: float) -> list[int]:
-    """The widths that fit together in half of the memory there is."""
+    """Return the widths that fit together in half of the memory."""
     return [d for k, d in enumerate(widths) if WIDE * sum(widths[: k + 1]) <= memory / 2]
 
 
@@ -294,7 +294,7 @@ def event_rows(plan: Plan, nnz: int, alike: bool = False) -> Rows:
 
 
 def as_dicts(rows: Rows) -> list[dict[str, float]]:
-    """One dict per row, features in the order in which they were drawn."""
+    """Return one dict per row, features in the order in which they were drawn."""
     names = [f"feature {i}" for i in range(rows.d)]
     keys, values = [names[i] for i in rows.indices], rows.data.tolist()
     return [dict(zip(keys[a:b], values[a:b], strict=True)) for a, b in zip(rows.indptr, rows.indptr[1:], strict=False)]
@@ -424,18 +424,18 @@ def section_of(results: list[Result], section: str) -> list[Result]:
 
 
 def fits_of(results: list[Result], name: str) -> list[float]:
-    """The exponents of a contestant's time, one for each range of sizes."""
+    """Return the exponents of a contestant's time, one for each range of sizes."""
     sizes = [r.nnz for r in results]
     return [exponent(sizes, [r.us[name] for r in results], first) for first in fit_ranges(sizes)]
 
 
 def ratios(results: list[Result], a: str, b: str) -> dict[str, float]:
-    """How many times the time of b is that of a, by setting, where both ran."""
+    """Return the time of b divided by that of a, by setting, where both ran."""
     return {r.name: r.us[a] / r.us[b] for r in results if a in r.us and b in r.us}
 
 
 def at_most(claim: str, found: dict[str, float], bound: float) -> list[Target]:
-    """The target that no ratio is above the bound, if there are any."""
+    """Return the target that no ratio is above the bound, if there are any."""
     if not found:
         return []
     worst = max(found, key=found.__getitem__)
@@ -443,7 +443,7 @@ def at_most(claim: str, found: dict[str, float], bound: float) -> list[Target]:
 
 
 def at_least(claim: str, found: dict[str, float], bound: float) -> list[Target]:
-    """The target that no ratio is below the bound, if there are any."""
+    """Return the target that no ratio is below the bound, if there are any."""
     if not found:
         return []
     worst = min(found, key=found.__getitem__)
@@ -451,7 +451,7 @@ def at_least(claim: str, found: dict[str, float], bound: float) -> list[Target]:
 
 
 def targets(results: list[Result]) -> list[Target]:
-    """The targets, each at its worst setting."""
+    """Return the targets, each at its worst setting."""
     passes, widths, _, sizes, events = (section_of(results, s) for s in SECTIONS)
     extra = ratios(passes, LASSO, EXPLICIT)
     aim = sum(ratio <= 1.5 for ratio in extra.values())
@@ -591,7 +591,7 @@ def report_events(results: list[Result]) -> Iterator[str]:
 
 
 def document(results: list[Result], plan: Plan, load: list[float], arguments: list[str] | None) -> dict[str, Any]:
-    """All numbers, and what is needed to read them later."""
+    """Return all numbers, and what is needed to read them later."""
     sizes = section_of(results, "nnz")
     return {
         **header("benchmarks.stream", arguments, not plan.judged, [PEERS[m] for m in PEERS if peer(m)]),

@@ -149,7 +149,7 @@ class Task:
         return Task(rows._replace(y=self.rows.y), self.kind, self.compiled)
 
     def judge(self, scores: Any) -> float:
-        """The number of these scores; infinite if one of them is not finite."""
+        """Return the number of these scores; infinite if one of them is not finite."""
         with np.errstate(all="ignore"):
             loss = self.kind.judge(scores, self.rows.y)
         return loss if np.isfinite(loss) else np.inf
@@ -196,7 +196,7 @@ def own(digest: str) -> Columns:
 
 
 def code_digest() -> str:
-    """A digest of the library's code."""
+    """Return a digest of the library's code."""
     folder = Path(fiol.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
@@ -213,7 +213,7 @@ def as_it_is(task: Task) -> Rows:
 
 @lru_cache(maxsize=1)  # for all sizes
 def standardized(task: Task) -> Rows:
-    """What StandardScaler makes of all rows: unit variance, and for tables mean 0."""
+    """Return all rows scaled by StandardScaler: unit variance, and for tables mean 0."""
     if task.is_table:
         mean, scale = task.array.mean(axis=0), task.array.std(axis=0)
         changes = scale > 1e-12 * np.abs(mean)
@@ -236,7 +236,7 @@ def standardized_so_far(task: Task) -> Rows:
 
 @lru_cache(maxsize=1)  # for all sizes
 def largest_one(task: Task) -> Rows:
-    """What MaxAbsScaler makes of all rows."""
+    """Return all rows scaled by MaxAbsScaler."""
     rows, largest = task.rows, np.zeros(task.rows.d)
     np.maximum.at(largest, rows.indices, np.abs(rows.data))
     return rows._replace(data=rows.data / largest[rows.indices])
@@ -269,7 +269,7 @@ def one_vs_rest(scores: Any) -> Any:
 
 
 def scikit_learn(task: Task) -> Columns:
-    """The best of 13 constant steps, as it is and behind a scaler; for sparse rows with either intercept."""
+    """Measure 13 constant steps, without and with a scaler, for sparse rows with either intercept; return the best."""
 
     def grid(name: str, scaled: Callable[[Task], Rows]) -> Iterator[Contestant]:
         for way, sparse in (("", False), (", sparse", True)):
@@ -302,7 +302,7 @@ def find_vw(command: str | None) -> list[str] | None:
 
 
 def vw_lines(task: Task) -> Iterator[str]:
-    """The rows as Vowpal Wabbit reads them; classes count from 1."""
+    """Return the rows as Vowpal Wabbit's text; classes count from 1."""
     rows = task.rows
     labels = (task.labels + 1 if task.kind is CLASSES else rows.y).tolist()
     entries = [f"{i}:{x:.9g}" for i, x in zip(rows.indices.tolist(), rows.data.tolist(), strict=True)]
@@ -326,7 +326,7 @@ class VowpalWabbit:
         return path
 
     def scores(self, run: tuple[str, ...], task: Task) -> Any:
-        """Its scores before learning."""
+        """Return its scores before learning."""
         many, out = task.kind is CLASSES, self.folder / "scores"
         bits = max(18, (task.rows.d + 1).bit_length() + (task.classes - 1).bit_length())
         options = [*run, "--loss_function", "squared" if task.kind is NUMBERS else "logistic", "-b", str(bits)]
@@ -402,7 +402,7 @@ def river_scores(optimizer: str, arguments: tuple[float, ...], task: Task) -> An
 
 
 def river_rows(task: Task) -> Iterator[dict[int, float]]:
-    """Rows as dicts; those of a table whole, and behind a scaler that has seen them."""
+    """Return rows as dicts; those of a table all of them, and scaled by a scaler that has seen them."""
     rows = task.rows
     if not task.is_table:
         indices, values = rows.indices.tolist(), rows.data.tolist()
@@ -419,7 +419,7 @@ def river_rows(task: Task) -> Iterator[dict[int, float]]:
 
 
 def river(task: Task) -> Columns:
-    """Its default, and the best of all optimizers, where there are not too many rows for it."""
+    """Measure River's default, and its best optimizer, unless there are too many rows for it."""
     if task.rows.size > RIVER_ROWS or len(task.rows.data) * task.classes > RIVER_ENTRIES:
         return {}
     runs = [
@@ -443,7 +443,7 @@ class Found(NamedTuple):
     columns: dict[str, list[str]]
 
     def best(self, column: str) -> float:
-        """The smallest loss of a column; not a number if the column is missing."""
+        """Return the smallest loss of a column; nan if the column is missing."""
         return min((self.losses[name] for name in self.columns.get(column, ())), default=np.nan)
 
     def winner(self, column: str) -> str:
@@ -456,7 +456,7 @@ class Found(NamedTuple):
         return min(self.best(column) for column in self.columns if column not in (*NAMED, SINGLE))
 
     def ratio(self, loss: float) -> float:
-        """A loss divided by the best of all others'."""
+        """Return a loss divided by the best of all others'."""
         return loss / self.peer
 
 
@@ -481,7 +481,7 @@ class Kept:
             part.replace(path)
 
     def losses(self, task: Task, contestants: Iterable[Contestant]) -> Iterator[tuple[str, float]]:
-        """The loss of each, from disk if it was made from the same things (or `keep`: from anything)."""
+        """Return the loss of each, from disk if it was made from the same inputs (with `keep`: from any)."""
         numbers = self.read(task)
         for c in contestants:
             old = numbers.get(c.name)
@@ -506,7 +506,7 @@ def run(contestant: Contestant, task: Task) -> Any:
 
 
 def measure(task: Task, columns: Columns, kept: Kept) -> Found:
-    """All contestants on one task."""
+    """Measure all contestants on one task."""
     distinct = {c.name: c for column in columns.values() for c in column}
     losses = dict(kept.losses(task, distinct.values()))
     names = {column: [c.name for c in contestants] for column, contestants in columns.items()}
@@ -592,7 +592,7 @@ def parse(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argpars
 
 
 def tasks(options: argparse.Namespace, compiled: bool) -> Iterator[Task]:
-    """The sets one has asked for."""
+    """Return the chosen sets."""
     if options.data is None or options.quick:
         for rows, kind in made_up(20 if options.quick else 5000):
             yield Task(rows, kind, compiled)

@@ -35,7 +35,7 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 
 
 def run(root: Path, benchmark: str, options: list[str], cpu: bool) -> dict[str, float]:
-    """All times of one run of a benchmark in the version at `root`, by where they stand in its JSON."""
+    """Return all times of one run of a benchmark in the version at `root`, by where they stand in its JSON."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.json"
         start = ["-c", BY_PROCESSOR_TIME] if cpu else ["-m"]
@@ -49,7 +49,7 @@ def run(root: Path, benchmark: str, options: list[str], cpu: bool) -> dict[str, 
 
 
 def times(value: Any) -> Iterator[tuple[str, float]]:
-    """Every time in a benchmark's JSON, and what it belongs to.
+    """Yield every time in a benchmark's JSON, and what it belongs to.
 
     >>> dict(times({"results": [{"name": "a9a", "rows": 3, "us": {"FIOL": 0.5}}]}))
     {'a9a, rows 3: FIOL': 0.5}

@@ -91,7 +91,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--figure", type=Path, default=Path("build/equation.png"), help="default: %(default)s")
     options = parser.parse_args()
-    print("The new weights minimise  loss(<x, w>; y) + penalty(w) + |w - old|^2 / (2 eta)  exactly.\n")
+    print("The new weights minimize  loss(<x, w>; y) + penalty(w) + |w - old|^2 / (2 eta)  exactly.\n")
     print(f"  loss {LOSS}, penalty {PENALTY}, old score {X @ W:.2f}, target {Y}\n  x = {X}\n  w = {W}\n")
     print_solvers()
     print_one_step()

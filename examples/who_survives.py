@@ -175,7 +175,7 @@ def print_learner(race: Race) -> None:
 
 
 def draw(race: Race, sweeps: dict[str, Sweep], path: Path) -> None:
-    """Loss against step size, log-log: warm colours for linearized updates, cold ones for implicit updates."""
+    """Draw loss against step size, log-log: warm colors for linearized updates, cold ones for implicit updates."""
     from fiol import plots
 
     matplotlib = plots.load_matplotlib()

@@ -24,7 +24,7 @@ USUAL_LOSSES, USUAL_PENALTIES = ("log_loss", "squared_error", "softmax"), ("none
 def combinations(
     losses: Sequence[str] = (), penalties: Sequence[str] = (), models: Sequence[str] = ()
 ) -> list[tuple[str, Callable[[], Any]]]:
-    """What to compile, by name: every loss with every penalty that it goes with, and saved models.
+    """Return what to compile, by name: every loss with every penalty that it goes with, and saved models.
 
     >>> [name for name, _ in combinations(["hinge"], ["l1", "none"])]
     ['hinge, l1', 'hinge, none']
@@ -84,7 +84,7 @@ def warm_up(make: Callable[[], Any]) -> tuple[float, str]:
 
 
 def one_of(model: Any) -> Learner:
-    """The learner that stands for all of a model: those of several classes differ in what they have learned alone."""
+    """Return the learner that stands for all learners of a model, which run the same code."""
     of_estimator = getattr(model, "learners_", None) or getattr(model, "_learners", None)
     several = of_estimator or list(getattr(model, "learners", {}).values())
     found: Learner = several[0] if several else model

@@ -58,7 +58,7 @@ def test_dual_is_exact_for_any_slope_and_score(data):
 
 @st.composite
 def flows(draw):
-    """A loss and where it flows from; some start next to the minimiser."""
+    """A loss and where it flows from; some start next to the minimizer."""
     loss = draw(st.sampled_from(LOSSES))
     poisson = isinstance(loss, fiol.Poisson)
     y = draw(st.one_of(st.just(0.0), targets(loss)) if poisson else targets(loss))

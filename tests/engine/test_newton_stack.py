@@ -161,7 +161,7 @@ def test_stack_learns_after_first_rows_without_error(loss, target):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_stack_step_is_the_minimizer(loss):
-    """With no doubt about labels, no rare rows and a known unit, v minimises loss / unit + distance."""
+    """With no doubt about labels, no rare rows and a known unit, v minimizes loss / unit + distance."""
     Z, y = members(loss, rows=40)
     stack = NewtonStack(doubt=0.0, limit=1e9, robust=1e9)
     _, state = run(stack, loss, Z[:-1], y[:-1], kernel=plain)

@@ -32,7 +32,7 @@ def test_divergence_is_weighted_by_one_over_eta():
     """Eq. 3 and Table 1 have 1/(2 eta); with B = |.|^2/2 that is not the SGD row, and Lemma 1 fails at u = w_t."""
     eta, slope = Fraction(1, 4), Fraction(3)  # f(w) = 3 w near w_t = 0
     for weight, holds in (HALF / eta, False), (1 / eta, True):
-        new = -slope / weight  # minimises f(w) + weight w^2 / 2
+        new = -slope / weight  # minimizes f(w) + weight w^2 / 2
         delta = 0
         right = (0 - new**2 / 2) / eta + eta * slope**2 / 2 - delta  # Lemma 1 at u = w_t = 0, where its left side is 0
         assert (right >= 0) == holds

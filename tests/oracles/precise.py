@@ -219,7 +219,7 @@ def position(loss, q, p, y):
     if kind == "Poisson":  # v = exp(-z) has v' = 1 - y v
         v = mp.exp(-q) + p if y == 0 else 1 / y + (mp.exp(-q) - 1 / y) * mp.exp(-p * y)
         return -mp.log(v)
-    # The others look like a constant or like the distance from the nearest minimiser.
+    # The others look like a constant or like the distance from the nearest minimizer.
     radius = mp.mpf(getattr(loss, "epsilon", 0))
     low, high = y - radius, y + radius
     if kind in ("Hinge", "SquaredHinge"):

@@ -241,7 +241,7 @@ def test_weighted_least_squares_solve_matches_numpy(density, monkeypatch):
     np.testing.assert_allclose(newton.solve_bent(A, curvature, ridge, slope), expected, rtol=1e-3, atol=1e-4)
 
 
-# --- what is minimised ------------------------------------------------------------------------
+# --- what is minimized ------------------------------------------------------------------------
 
 
 def test_comparator_counts_the_regularizer_once_per_round():

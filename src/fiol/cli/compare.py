@@ -109,7 +109,7 @@ def step_sizes(text: str) -> list[float]:
 
 
 def entrants(job: Any, names: Any, steps: str, sizes: list[float]) -> dict[tuple[str, float | None], Any]:
-    """A learner for every algorithm and step size, and the default one, last; UsageError if one cannot be."""
+    """Return a learner per algorithm and step size, the default learner last; raise UsageError if one is impossible."""
     from fiol import AdaGrad, Constant, Learner, ScaleFree
     from fiol.integrations.parameters import make_update
     from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO

@@ -127,7 +127,7 @@ def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_value(text: str) -> tuple[str, Any]:
-    """A name and a value: JSON if it is, a text otherwise.
+    """Return the name and the value of NAME=VALUE: JSON if it parses, text otherwise.
 
     >>> named_value("delimiter=;"), named_value("names=[1, 2]")
     (('delimiter', ';'), ('names', [1, 2]))

@@ -126,7 +126,7 @@ def report_lines(found: dict[str, Any]) -> list[str]:
 
 
 def figure_text(value: Any) -> str:
-    """A figure for people.
+    """Return a metric as text with a fixed number of digits.
 
     >>> figure_text(12345), figure_text(0.123456789), figure_text(None)
     ('12,345', '0.123457', 'not defined')
@@ -137,7 +137,7 @@ def figure_text(value: Any) -> str:
 
 
 def load_pictures() -> Any:
-    """The library that draws; ImportError, with what to install, if it is not there."""
+    """Import the plotting library; raise ImportError, with what to install, if it is missing."""
     from fiol.plots import load_matplotlib
 
     return load_matplotlib()

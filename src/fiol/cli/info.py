@@ -41,7 +41,7 @@ def found_here() -> dict[str, Any]:
 
 
 def version_of(distribution: str) -> str | None:
-    """The version of an installed distribution; None if there is none."""
+    """Return the version of an installed distribution, or None."""
     from importlib import metadata  # here: all commands load this file, and it takes long
 
     try:
@@ -51,7 +51,7 @@ def version_of(distribution: str) -> str | None:
 
 
 def cache_folder() -> str:
-    """Where compiled code is kept, without loading the compiler."""
+    """Return the folder of compiled code without loading the compiler."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     if named:
         return named

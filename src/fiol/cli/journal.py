@@ -137,7 +137,7 @@ def replay_journal(
     force: bool,
     signals: Any,
 ) -> None:
-    """What would another learner have done on these rows?
+    """Replay a journal into another specification, and report what that learner would have predicted.
 
     SPECIFICATION is a specification of an empty model (.json), or a model file that continues. Every row is predicted
     before it is learned from, and the printed metrics are of these predictions. A second table compares both models on

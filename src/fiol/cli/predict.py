@@ -93,7 +93,7 @@ def predict(
 
 
 def json_lines(header: list[str], rows: Iterator[Any]) -> Iterator[str]:
-    """A JSON object per row."""
+    """Return a JSON object per row."""
     for row in rows:
         yield json.dumps(dict(zip(header, row, strict=True))) + "\n"
 
@@ -133,7 +133,7 @@ class Prediction:
         self.columns = self.titles(several)
 
     def titles(self, several: bool) -> list[str]:
-        """The header."""
+        """Return the header."""
         titles = []
         if "labels" in self.wanted:
             titles.append("prediction" if self.kind == "numbers" else "label")
@@ -146,7 +146,7 @@ class Prediction:
         return titles + ["uncertainty"] * ("uncertainty" in self.wanted)
 
     def of(self, X: Any) -> list[list[Any]]:
-        """The columns for some rows, as lists."""
+        """Return the columns of some rows, as lists."""
         scores, kind = self.learner.scores(X), self.kind
         columns: list[Any] = []
         p = self.learner.probabilities_of(scores) if self.has_probabilities else None

@@ -136,7 +136,7 @@ class TrainingProgress:
 
 
 def loss_text(value: float | None) -> str:
-    """A loss with five digits or more; a dash for none.
+    """Return a loss with five digits or more; a dash for none.
 
     >>> loss_text(0.123456789), loss_text(1234.5678), loss_text(None), loss_text(1e12)
     ('0.123457', '1234.57', '-', '1e+12')

@@ -22,21 +22,21 @@ EXPERIMENTS = {
 
 @click.group()
 def reproduce() -> None:
-    """The experiments of the paper, with tables, figures and one page of HTML.
+    """Run the experiments of the paper: tables, figures and one page of HTML.
 
     Each can be cut short with Ctrl-C; what was found until then is written.
     """
 
 
 def finite(context: click.Context, option: click.Parameter, value: float | None) -> float | None:
-    """A number that is not nan or inf, which click lets pass."""
+    """Refuse nan and inf, which click accepts as numbers."""
     if value is None or math.isfinite(value):
         return value
     raise click.BadParameter(f"{value} is not a finite number.")
 
 
 def command(name: str, text: str) -> Callable[..., Any]:
-    """One subcommand of `reproduce`."""
+    """Return one subcommand of `reproduce`."""
 
     @reproduce.command(name, help=text)
     @click.option("--quick", is_flag=True, help="Everything smaller: all together under three minutes on two cores.")

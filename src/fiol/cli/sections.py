@@ -15,7 +15,7 @@ Kind = TypeVar("Kind")
 
 
 def typed_command() -> str:
-    """The command that runs, as it can be typed again; --resume and --force aside, which are for files that exist."""
+    """Return the command that runs, so that it can be typed again, without --resume and --force."""
     words = [word for word in click.get_current_context().meta.get(TYPED, []) if word not in ("--resume", "--force")]
     return shlex.join(["fiol", *words])
 

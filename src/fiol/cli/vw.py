@@ -62,7 +62,7 @@ def run_commands(done: Translated) -> None:
 
 
 def namespaces_in(file: str) -> list[str]:
-    """The namespaces in the first megabyte of a file; none if it cannot be read, about which others complain."""
+    """Return the namespaces in the first megabyte of a file; none if it cannot be read, which the reader reports."""
     from fiol.readers.sources import Sources
 
     try:
@@ -73,7 +73,7 @@ def namespaces_in(file: str) -> list[str]:
 
 
 def has_several_classes(model: str) -> bool:
-    """Whether a model file has a score per class."""
+    """Return whether a model file has a score per class."""
     import fiol
 
     try:

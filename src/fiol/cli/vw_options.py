@@ -125,7 +125,7 @@ def translated_words(
     has_classes: Callable[[str], bool] = lambda model: False,
     unnamed: str = "model.fiol",
 ) -> Translated:
-    """The commands for Vowpal Wabbit's options; VwOptionError for those that have none.
+    """Return fiol's options for Vowpal Wabbit's; raise VwOptionError for options without a counterpart.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def translated_words(
 
 
 def words_by_option(words: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """The values of every option, by its long name, and words that belong to none: files.
+    """Return the values of every option by its long name, and the words that belong to no option: files.
 
     >>> words_by_option(["-qab", "-q", "cd", "--l1=0.1", "-t", "a.vw"])
     ({'--quadratic': ['ab', 'cd'], '--l1': ['0.1'], '--testonly': ['']}, ['a.vw'])
@@ -192,12 +192,12 @@ def words_by_option(words: Sequence[str]) -> tuple[dict[str, list[str]], list[st
 
 
 def last_value(given: Mapping[str, list[str]], name: str, otherwise: Any = None) -> Any:
-    """The value of an option that comes once."""
+    """Return the value of an option that may be given once."""
     return given[name][-1] if name in given else otherwise
 
 
 def number_given(given: Mapping[str, list[str]], name: str, otherwise: float) -> float:
-    """The number that an option has; VwOptionError if it is none."""
+    """Return the number that an option has; raise VwOptionError if it is not a number."""
     try:
         return float(last_value(given, name, otherwise))
     except ValueError:
@@ -264,7 +264,7 @@ def predict_words(given: dict[str, list[str]], files: list[str], model: str, cla
 
 
 def named_loss_of(given: dict[str, list[str]], notes: list[str]) -> str:
-    """The loss by fiol's name; squared loss if none is named, as Vowpal Wabbit has it."""
+    """Return fiol's name of the loss; squared loss, Vowpal Wabbit's default, if no loss is named."""
     name = last_value(given, "--loss_function")
     if "--oaa" in given:
         notes.append("--oaa: the classes are learned together (softmax), not one against all others")

@@ -30,13 +30,13 @@ SHIFTED = int(sys.version_info >= (3, 11))
 
 
 def own_methods(cls: type) -> list[tuple[str, types.FunctionType]]:
-    """The methods defined in the body of `cls`, by name."""
+    """Return the methods defined in the body of `cls`, by name."""
     methods = [(n, m) for n, m in vars(cls).items() if isinstance(m, types.FunctionType)]
     return sorted((n, m) for n, m in methods if not n.startswith("__"))
 
 
 def methods_of(cls: type) -> dict[str, types.FunctionType]:
-    """All methods of a component class, inherited ones included, without Component's own."""
+    """Return all methods of a component class, inherited ones included, without those of Component."""
     found: dict[str, types.FunctionType] = {}
     for klass in reversed(cls.__mro__):
         if klass not in (object, Component):
@@ -45,14 +45,14 @@ def methods_of(cls: type) -> dict[str, types.FunctionType]:
 
 
 def constants_of(cls: type) -> dict[str, float]:
-    """The numbers that are attributes of a component class, and not of its instances."""
+    """Return the numbers that are attributes of a component class, not of its instances."""
     names = set(dir(cls)) - {field.name for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     values = {name: getattr(cls, name) for name in names if not name.startswith("__")}
     return {name: value for name, value in values.items() if isinstance(value, (int, float))}
 
 
 def fingerprint(cls: type) -> tuple[str, set[types.FunctionType]]:
-    """A hash of the code the methods of `cls` reach, in whatever file, and the helpers reached."""
+    """Return a hash of the code that the methods of `cls` reach, helpers of other files included."""
     methods, reached = methods_of(cls), set[types.FunctionType]()
     parts = [repr(sorted(constants_of(cls).items())).encode()]
     for name in sorted(methods):
@@ -61,12 +61,12 @@ def fingerprint(cls: type) -> tuple[str, set[types.FunctionType]]:
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """A short hash of all parts."""
+    """Return a short hash of all parts."""
     return hashlib.sha256(b"|".join(parts)).hexdigest()[:12]
 
 
 def source_digest(root: Path, parts: Iterable[str]) -> str:
-    """A short hash of the source of Python files below `root`: those that `parts` name, and all in folders they name.
+    """Return a short hash of the source of Python files below `root`: the files and folders that `parts` name.
 
     Files that are not there count as empty: an installation without sources runs, and numba caches nothing for it.
     """
@@ -77,7 +77,7 @@ def source_digest(root: Path, parts: Iterable[str]) -> str:
 
 
 def code_parts(function: types.FunctionType, reached: set[types.FunctionType]) -> Iterator[bytes]:
-    """The bytecode, constants and defaults of `function` and of everything it refers to by name."""
+    """Yield the bytecode, constants and defaults of `function` and of everything it refers to by name."""
     if function in reached:
         return
     reached.add(function)
@@ -91,7 +91,7 @@ def code_parts(function: types.FunctionType, reached: set[types.FunctionType]) -
 
 
 def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.FunctionType]) -> Iterator[bytes]:
-    """The share of `value` in a fingerprint: its code, its digits, or else only its name."""
+    """Yield what `value` adds to a fingerprint: its code, its digits, or else only its name."""
     value = getattr(value, "py_func", value)
     yield f"{name}: {getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}".encode()
     if isinstance(value, types.FunctionType):
@@ -114,7 +114,7 @@ def value_parts(name: str, value: Any, attributes: set[str], reached: set[types.
 
 @functools.cache
 def global_names(code: types.CodeType) -> frozenset[str]:
-    """The names that `code` looks up among the globals; `dis` says the same in ten times the time.
+    """Return the names that `code` looks up among the globals; `dis` takes ten times as long.
 
     >>> sorted(global_names((lambda x: len(x) + abs(x.real)).__code__))
     ['abs', 'len']
@@ -129,7 +129,7 @@ def global_names(code: types.CodeType) -> frozenset[str]:
 
 
 def bytecode(code: types.CodeType, names: set[str], attributes: set[str]) -> Iterator[bytes]:
-    """The instructions and constants of `code`; adds the names it looks up outside itself."""
+    """Return the instructions and constants of `code`; add the names it looks up outside itself."""
     names.update(code.co_freevars, global_names(code))
     attributes.update(code.co_names)
     yield code.co_code

@@ -50,25 +50,25 @@ class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 def vector(count: int, element: Any) -> Any:
-    """The vector type of LLVM for `count` numbers of a type."""
+    """Return the vector type of LLVM for `count` numbers of a type."""
     inside = {types.float64: DOUBLE, types.float32: ir.FloatType(), types.boolean: ir.IntType(1)}
     return ir.VectorType(inside[element], count)
 
 
 def is_truth(kind: Any) -> bool:
-    """Whether a type is that of lanes of truth values."""
+    """Return whether a type is that of lanes of truth values."""
     return isinstance(kind, Lanes) and kind.element == types.boolean
 
 
 def common_lanes(*kinds: Any) -> Any:
-    """The lanes in which values of these types are computed with: floats only if all lanes are."""
+    """Return the type in which values of these types are computed: float lanes only if all lanes are float."""
     found = [kind for kind in kinds if isinstance(kind, Lanes)]
     single = all(kind.element == types.float32 for kind in found)
     return Lanes(found[0].count, types.float32 if single else types.float64)
 
 
 def in_lanes_of(context: Any, builder: Any, value: Any, kind: Any, to: Lanes) -> Any:
-    """A value of one type in lanes: every lane gets a number, truth is 1, and lanes of one width become another's."""
+    """Convert a value to a type of lanes: a number fills every lane, truth is 1, widths are adapted."""
     if kind == to:
         return value
     whole = context.get_value_type(to)
@@ -95,7 +95,7 @@ def in_common_type(context: Any, builder: Any, value: Any, kind: Any, to: Any) -
 
 
 def in_every_lane(to: Any, value: Any) -> Any:
-    """A number in every lane of an LLVM type, or as it is."""
+    """Return a vector with a number in every lane; the number itself if the LLVM type is no vector."""
     return ir.Constant(to, [value] * to.count if isinstance(to, ir.VectorType) else value)
 
 
@@ -140,7 +140,7 @@ def define(op: Any, emit: Any, inputs: int = 2, truth: bool = False, of_truth: b
 
 
 def is_term(value: Any) -> bool:
-    """Whether a value is a product that a sum is to be fused with."""
+    """Return whether a value is a product that a sum is fused with."""
     return FUSES and getattr(value, "opname", "") == "fmul"
 
 
@@ -258,7 +258,7 @@ def _log_one_plus(x: Any) -> Any:
 
 @instructions(simd.lanes)
 def _lanes(context: Any, numbers: Any) -> Any:
-    """A lane per number of a tuple: floats if all are."""
+    """Make lanes of a tuple of numbers: float lanes if all numbers are float."""
     single = all(kind == types.float32 for kind in numbers.types)
     to = Lanes(len(numbers), types.float32 if single else types.float64)
 
@@ -291,7 +291,7 @@ def _like_lanes(context: Any, values: Any, like: Any) -> Any:
 
 
 def place_in(context: Any, builder: Any, kinds: Any, args: Any, to: Lanes) -> Any:
-    """Where lanes are in an array, from an index on."""
+    """Return the address of lanes in an array, from an index on."""
     data = field_of(context, builder, kinds[0], args[0], "data")
     index = context.cast(builder, args[1], kinds[1], types.intp)
     return builder.bitcast(builder.gep(data, [index]), context.get_value_type(to).as_pointer())
@@ -330,7 +330,7 @@ def _store_lanes(context: Any, values: Any, place: Any, new: Any) -> Any:
 
 @instructions(simd.lane)
 def _lane(context: Any, values: Any, k: Any) -> Any:
-    """One number of many."""
+    """Read the number of one lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.extract_element(args[0], args[1])
@@ -340,7 +340,7 @@ def _lane(context: Any, values: Any, k: Any) -> Any:
 
 @instructions(simd.with_lane)
 def _with_lane(context: Any, values: Any, k: Any, x: Any) -> Any:
-    """All numbers but one."""
+    """Replace the number of one lane."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.insert_element(args[0], context.cast(builder, args[2], x, values.element), args[1])
@@ -355,7 +355,7 @@ def picked(builder: Any, one: Any, other: Any, places: Any) -> Any:
 
 @instructions(simd.first_lanes)
 def _first_lanes(context: Any, values: Any, like: Any) -> Any:
-    """The first of several lanes."""
+    """Return the first of several lanes."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         few = picked(builder, args[0], args[0], range(like.count))
@@ -366,7 +366,7 @@ def _first_lanes(context: Any, values: Any, like: Any) -> Any:
 
 @instructions(simd.with_first)
 def _with_first(context: Any, values: Any, first: Any) -> Any:
-    """All lanes but the first of them, in which are others."""
+    """Replace the first lanes."""
     few, many = first.count, values.count
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -392,7 +392,7 @@ def _second_of_both(context: Any, values: Any, like: Any) -> Any:
 
 @instructions(simd.both_lanes)
 def _both_lanes(context: Any, a: Any, b: Any) -> Any:
-    """The lanes of one value, then those of another, as often as it takes to have as many."""
+    """Join the lanes of two values; the second is repeated until it has as many as the first."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         new = in_lanes_of(context, builder, args[1], b, Lanes(b.count, a.element))
@@ -404,7 +404,7 @@ def _both_lanes(context: Any, a: Any, b: Any) -> Any:
 
 @instructions(simd.total)
 def _total(context: Any, values: Any) -> Any:
-    """The sum of lanes, by halves."""
+    """Return the sum of lanes, by halves."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         found, width = args[0], values.count
@@ -419,7 +419,7 @@ def _total(context: Any, values: Any) -> Any:
 
 @instructions(simd.totals)
 def _totals(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
-    """The sums of the lanes of four, 4 or 8 each, by halves as in `sum_of`: in four lanes."""
+    """Return the sums of four values of 4 or 8 lanes, each by halves as in `sum_of`, in four lanes."""
     to = Lanes(4, a.element)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -436,7 +436,7 @@ def _totals(context: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
 
 @instructions(simd.whole_power)
 def _whole_power(context: Any, x: Any) -> Any:
-    """The whole number n nearest to x, and 2^n: of a number or of lanes."""
+    """Return the integer n nearest to x, and 2^n, for a number or lanes."""
     both = types.UniTuple(x, 2)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:

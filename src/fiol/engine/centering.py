@@ -277,7 +277,7 @@ def united_windows(parts: list[Centering]) -> Floats:
 
 
 def after_first(window: Floats, rows: float, far: Floats) -> Centering:
-    """The centering with this `window`, without features that can no longer be in nearly all of the first rows."""
+    """Return the centering with this `window`, without features that too many of the first rows lack."""
     possible = window[:, 1] >= fewest_rows(rows)
     return NO_ROWS._replace(so_far=np.array([rows]), window=window[possible], far=far)
 

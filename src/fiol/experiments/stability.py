@@ -172,7 +172,7 @@ def summary(s: Settings) -> list[str]:
         step sizes from 1e-10 to 1e10. Lasso: the paper's targets, squared loss, L1(0.1). Classification: their
         signs, logistic loss, L1(0.01). Loss is that of each row before it is learned, relative to w = 0. RDA and
         both FTRL take steps eta/sqrt(t), the others constant steps; the default steps have nothing to choose. PA-I
-        minimises its own loss (epsilon-insensitive, hinge) and is measured by the same loss as the others."""
+        minimizes its own loss (epsilon-insensitive, hinge) and is measured by the same loss as the others."""
     )
 
 

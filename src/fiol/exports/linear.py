@@ -97,11 +97,11 @@ class ExportedModel:
         return "numbers" if self.names is None else "names"
 
     def score_name(self, k: int) -> str:
-        """The name of score k: `score`, or `score of LABEL` where there is one per class."""
+        """Return the name of score k: `score`, or `score of LABEL` where every class has one."""
         return f"score of {self.labels[k]}" if self.per_class and self.labels is not None else "score"
 
     def entries(self) -> Iterator[tuple[str | int, list[float]]]:
-        """The name or number of every feature with a weight other than 0, and its weights, one per score."""
+        """Yield the name or number of every feature with a weight other than 0, and its weights, one per score."""
         for i in np.flatnonzero(self.weights.any(axis=0)).tolist():
             yield i if self.names is None else self.names[i], self.weights[:, i].tolist()
 

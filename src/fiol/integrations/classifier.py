@@ -80,7 +80,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     coef_, intercept_ : weights of shape (1, n_features) for two classes, otherwise (n_classes, n_features); intercepts.
     classes_, n_features_in_, feature_names_in_ : labels, and what is known of the columns.
     n_iter_, t_, loss_curve_ : passes made, rows learned from plus 1, mean progressive loss of every pass.
-    learners_ : the `fiol.Learner` of every class, or the one that tells two classes apart.
+    learners_ : the `fiol.Learner` of every class, or the one that separates two classes.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> FIOLClassifier:
-        """One round per row, in order. `classes`, if given in the first call, are all there will ever be.
+        """Learn one round per row, in order. `classes`, if given in the first call, are all classes there will be.
 
         One row of a scipy CSR matrix costs a few microseconds, however many features there are.
         """
@@ -197,7 +197,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             return self._learn(X, y, sample_weight, frame)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Frame | None = None) -> FIOLClassifier:
-        """One round per row for every learner; an error before the first of them, and then nothing has changed."""
+        """Learn one round per row for every learner; an error is raised before the first round and changes nothing."""
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
@@ -233,7 +233,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return self
 
     def _learn_event(self, X: Any, label: Any, sample_weight: Any) -> bool:
-        """The round of a single sparse row whose label is known; False, and no round, for everything else."""
+        """Learn one sparse row whose label is known; return False, without a round, for any other input."""
         rest = self._model
         if not isinstance(rest, OneVsRest) or label not in rest.core.labels.codes:
             return False
@@ -264,7 +264,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         self.classes_, self._closed, self._class_weights = classes, closed, weights
 
     def _codes(self, y: Any) -> Any:
-        """The place in `classes_` of every label; new ones are added to `classes_` if these are open."""
+        """Return the place in `classes_` of every label; add new labels to `classes_` if classes may be added."""
         old, alike = self.classes_, (y.dtype.kind in "OUS") == (self.classes_.dtype.kind in "OUS")
         classes, codes = sorted_codes(y, old) if alike else (np.unique(y), None)  # words are no numbers
         if classes is old:
@@ -280,7 +280,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return codes
 
     def _new_model(self, coded: bool) -> OneVsRest | Learner:
-        """A new model that tells the classes apart, one against the rest or all at once."""
+        """Return a new model that separates the classes, one against the rest or all at once."""
         loss, options = self._loss(), self._options(coded)
         options["classes"] = AnyLabels(self.classes_.tolist()) if self._closed else None
         if isinstance(loss, JointLoss):
@@ -306,18 +306,18 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return new
 
     def _tasks(self, codes: Any) -> list[tuple[Any, Any]]:
-        """Every learner and its targets."""
+        """Return every learner with its targets."""
         model = self._model
         return (
             model.core.targets_of_rows(codes) if isinstance(model, OneVsRest) else [(model, self._places(model)[codes])]
         )
 
     def _places(self, learner: Learner) -> Any:
-        """The score of every class of `classes_`, by its number: the learner of all has them as they appeared."""
+        """Return the score column of every class of `classes_`; a model of all classes has the order of appearance."""
         return learner.core.codes_of(self.classes_)
 
     def _weighted(self, sample_weights: Floats, codes: Any) -> Floats:
-        """The sample weights times the weights of the rows' classes."""
+        """Return the sample weights times the weights of the rows' classes."""
         if self._class_weights is None:
             return sample_weights
         sample_weights = sample_weights * self._class_weights[codes]
@@ -350,7 +350,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         return found[0] if len(found) == 1 else np.column_stack(found)
 
     def predict(self, X: Any) -> Any:
-        """The class of every row: that of the highest score."""
+        """Return the class of every row: that of the highest score."""
         scores = self.decision_function(X)
         if len(self.classes_) == 1:
             return np.repeat(self.classes_, len(scores))
@@ -384,7 +384,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
-        """The logarithm of `predict_proba`."""
+        """Return the logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 

@@ -81,12 +81,12 @@ class Saved(Exportable):
 
     @classmethod
     def load(cls, path: Path, compiled: bool = True) -> Any:
-        """The estimator in a file, by whatever version it was written; ModelFileError for a model of another kind."""
+        """Return the estimator in a file of any version; raise ModelFileError for a model of another kind."""
         return build_model(path, read_model(path, cls._kind), cls.from_parts, compiled)
 
     @classmethod
     def from_parts(cls, header: dict[str, Any], arrays: dict[str, Any], compiled: bool = True) -> Any:
-        """The estimator of what a file says."""
+        """Return the estimator of a header and arrays."""
         known = cls._get_param_names()  # type: ignore[attr-defined]
         parameters = {
             RENAMED_PARAMETERS.get(name, name): value_from_json(value)
@@ -99,7 +99,7 @@ class Saved(Exportable):
         return new
 
     def _parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The header and the arrays of the fitted estimator; TypeError if a file cannot hold them."""
+        """Return the header and the arrays of the fitted estimator; raise TypeError if a file cannot hold them."""
         raise NotImplementedError
 
     def _become(self, header: dict[str, Any], arrays: dict[str, Any], compiled: bool) -> None:
@@ -111,7 +111,7 @@ class Saved(Exportable):
 
 
 def common_parts(estimator: Any) -> dict[str, Any]:
-    """The part of the header that tells parameters, columns and passes."""
+    """Return the part of the header with parameters, columns and passes."""
     known = {name: value_to_json(name, value) for name, value in estimator.get_params(deep=False).items()}
     names = getattr(estimator, "feature_names_in_", None)
     return {
@@ -150,7 +150,7 @@ def put_classes(classes: Any, header: dict[str, Any], arrays: dict[str, Any]) ->
 
 
 def classes_of(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
-    """The classes that `put_classes` wrote; ValueError if they are not different ones."""
+    """Return the classes that `put_classes` wrote; raise ValueError if two are equal."""
     labels = header["labels"]
     if labels is None:
         classes = arrays.get("classes", np.empty(0))
@@ -168,7 +168,7 @@ def classes_of(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
 
 
 def parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The header and the arrays of a fitted estimator; TypeError if a file cannot hold them."""
+    """Return the header and the arrays of a fitted estimator; raise TypeError if a file cannot hold them."""
     model = estimator._inside()
     header = {
         **common_parts(estimator),
@@ -249,7 +249,7 @@ def passive_parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def passive_learners(header: dict[str, Any], arrays: dict[str, Any], compiled: bool) -> tuple[list[Learner], Any]:
-    """The learners of a passive-aggressive estimator in a file, and the averages before theirs count."""
+    """Return the learners of a passive-aggressive estimator in a file, and the averages that count before theirs."""
     headers, before = header["learners"], arrays.get("before")
     if not isinstance(headers, list) or not headers:
         raise ValueError("its learners are missing")
@@ -269,7 +269,7 @@ def passive_learners(header: dict[str, Any], arrays: dict[str, Any], compiled: b
 
 
 def value_to_json(name: str, value: Any) -> Any:
-    """A parameter as plain JSON, a component as its JSON, a sequence as a list; TypeError if it is none of these."""
+    """Return a parameter as plain JSON, a component as its JSON, a sequence as a list; raise TypeError for others."""
     if isinstance(value, Component):
         return {"recipe": component_json.to_json(value)}
     if isinstance(value, TableEncoding):
@@ -287,7 +287,7 @@ def value_to_json(name: str, value: Any) -> Any:
 
 
 def value_from_json(value: Any) -> Any:
-    """The parameter that `value_to_json` wrote."""
+    """Return the parameter that `value_to_json` wrote."""
     if isinstance(value, dict) and "pairs" in value:
         return {value_from_json(key): value_from_json(entry) for key, entry in value["pairs"]}
     if isinstance(value, list):

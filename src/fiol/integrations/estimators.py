@@ -127,17 +127,17 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
     # --- parameters -------------------------------------------------------------------------------
 
     def _loss(self) -> Any:
-        """The loss that the parameter names."""
+        """Return the loss that the parameter names."""
         raise NotImplementedError
 
     def _fitted_loss(self) -> Any:
-        """The loss that the weights were learned with; before that, the one that the parameter names."""
+        """Return the loss that the weights were learned with; before fitting, the one that the parameter names."""
         if not hasattr(self, "learners_"):
             return self._loss()
         return self.learners_[0].update.loss
 
     def _update(self) -> Update | Ensemble:
-        """The update that the parameters describe."""
+        """Return the update that the parameters describe."""
         given = {**self.update_parameters(), "alone": self.average or self.record_every is not None}
         if self.tune is not None:
             if self.features != "linear":
@@ -148,7 +148,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
     # --- rows -------------------------------------------------------------------------------------
 
     def _plain(self, X: Any) -> bool:
-        """Whether X needs no checks but those that a feature space makes."""
+        """Return whether X needs no checks beyond those of a feature space."""
         if type(X) not in CSR_TYPES and not (type(X) is np.ndarray and X.dtype == np.float64):
             return False
         shape = X.shape
@@ -181,7 +181,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         return frame
 
     def _coded_data(self, frame: Frame, y: Any, first: bool, numeric: bool = False) -> tuple[Any, Any]:
-        """What stands for X in scikit-learn's checks, and y as these want it; the columns are remembered."""
+        """Return a stand-in for X and y for scikit-learn's checks; remember the columns."""
         X, y = check_X_y(np.zeros((len(frame), 1)), converted(y), y_numeric=numeric, estimator=self)
         if first:
             self.feature_names_in_ = np.array(list(map(str, frame.names or frame.column_labels)), object)
@@ -189,7 +189,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         return X, y
 
     def _taken_in(self, frame: Frame, old: Any, new: Any) -> Chunk:
-        """The rows of a frame for a new model, which knows the features of an old one too, if it is to go on."""
+        """Return the rows of a frame for a new model, which shares the features of an old one if `fit` continues it."""
         chunk = (new if old is None else old).core.encode_rows(frame)
         if old is not None:
             new.core.share_features(old.core)
@@ -216,7 +216,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         return ask(self._checked(X))
 
     def _sample_weights(self, sample_weight: Any, X: Any) -> Floats:
-        """One sample weight per row."""
+        """Return one sample weight per row."""
         if sample_weight is not None:
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         return check_sample_weights(sample_weight, X.shape[0])
@@ -249,7 +249,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
             Ledger(learner, every=self.record_every)
 
     def _goes_on(self) -> bool:
-        """Whether `fit` goes on from where the last one ended."""
+        """Return whether `fit` continues the last one."""
         return self.warm_start and hasattr(self, "learners_")
 
     def _begin(self) -> None:
@@ -335,7 +335,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
     # --- the model --------------------------------------------------------------------------------
 
     def _scorers(self) -> list[Learner]:
-        """The learners whose scores count."""
+        """Return the learners whose scores count."""
         return self.learners_
 
     def _read_weights(self) -> tuple[Floats, Floats]:
@@ -378,7 +378,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
 
     @property
     def ledgers_(self) -> list[Ledger]:
-        """The account of every learner of `learners_`, if `record_every` asks for it: a `fiol.regret.Ledger` each.
+        """A `fiol.regret.Ledger` of every learner of `learners_`, if `record_every` is given.
 
         Copies and pickles do without, and so do classes that appear later.
         """
@@ -435,7 +435,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
     # --- files ------------------------------------------------------------------------------------
 
     def _inside(self) -> Any:
-        """The model that does the learning."""
+        """Return the model that does the learning."""
         raise NotImplementedError
 
     def _go_on_with(self, model: Any) -> None:

@@ -56,7 +56,7 @@ class Passes:
         return self.learner.core.mean_loss(scores, y, sample_weights, order if len(order) < chunk.rows else IN_ORDER)
 
     def learn(self, order: Any) -> Floats:
-        """The rounds of a pass, and looks in between; returns the scores before them."""
+        """Make the rounds of a pass with interruptions to measure; return the scores before the rounds."""
         first = len(order) - int(self.tail * len(order))
         if first == len(order):
             return self.learner.core.learn_canonical(*self.rows, order)
@@ -84,14 +84,14 @@ class Passes:
 
 
 def accuracy(learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> float:
-    """The weighted share of rows whose score has the sign of their target, or is the highest for their class."""
+    """Return the weighted share of rows whose score has the sign of their target, or is highest for their class."""
     scores = learner.core.score_canonical(chunk)
     right = (scores > 0.0) == (y > 0.0) if scores.ndim == 1 else scores.argmax(axis=1) == y
     return float(np.average(right, weights=sample_weights))
 
 
 def r2(learner: Learner, chunk: Chunk, y: Floats, sample_weights: Floats) -> float:
-    """The weighted coefficient of determination."""
+    """Return the weighted coefficient of determination."""
     from sklearn.metrics import r2_score
 
     return float(r2_score(y, predictions(learner, chunk), sample_weight=sample_weights))
@@ -115,12 +115,12 @@ class HeldBackLoss:
 
 
 def predictions(learner: Learner, chunk: Chunk) -> Floats:
-    """The predicted targets."""
+    """Return the predicted targets."""
     return learner.core.predictions(learner.core.score_canonical(chunk))
 
 
 def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
-    """A mask of the rows that an estimator holds out; None if it holds out none."""
+    """Return a mask of the rows that an estimator holds out for early stopping, or None."""
     if not estimator.early_stopping:
         return None
     split = splitter(n_splits=1, test_size=estimator.validation_fraction, random_state=estimator.random_state)
@@ -131,7 +131,7 @@ def held_out(estimator: Any, y: Any, splitter: Any) -> Any:
 
 
 def held_back(rows: int, fraction: float, seed: int | None) -> Any:
-    """A mask of the rows that tell an ensemble how many passes to make: drawn by a seed, or the last ones.
+    """Return a mask of the rows by which an ensemble chooses its number of passes: random by a seed, or the last ones.
 
     None if these would be fewer than 10, which tell nothing.
 
@@ -147,7 +147,7 @@ def held_back(rows: int, fraction: float, seed: int | None) -> Any:
 
 
 def moments_of_fit(chunk: Chunk, names: Any, columns: Any) -> FeatureMoments:
-    """The moments of features that are in at least 1 of `RARE` rows, and of columns of numbers and missing values.
+    """Return the moments of features in at least 1 of `RARE` rows, and of columns of numbers and missing values.
 
     Without names, features have numbers.
     """
@@ -164,7 +164,7 @@ def moments_of_fit(chunk: Chunk, names: Any, columns: Any) -> FeatureMoments:
 
 
 def continued(old: Any, new: Any) -> Any:
-    """The model that goes on where `old` ended: `old` itself, or `new` with its weights if that makes other steps."""
+    """Return the model that continues `old`: `old` itself, or `new` with its weights if steps differ."""
     if type(old) is not type(new):
         raise ValueError(
             "with warm_start, all classes at once cannot go on from one against the rest, or vice versa: name the loss "

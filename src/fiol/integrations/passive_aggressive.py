@@ -131,7 +131,7 @@ class PassiveAggressive(PassParameters, estimator_file.Saved, SparseCoefMixin, B
     def _epoch_run(
         self, k: int, chunk: Chunk, y: Floats, sample_weights: Floats, score: Callable[[], float] | None
     ) -> EpochRun:
-        """The k-th learner on its way."""
+        """Return the k-th learner with its progress."""
         learner, ones = self._learners[k], np.ones(chunk.rows)
         if "squared" not in self.loss:  # a row without entries moves nothing
             sample_weights = np.where(np.diff(chunk.indptr) == 0, 0.0, sample_weights)
@@ -154,12 +154,12 @@ class PassiveAggressive(PassParameters, estimator_file.Saved, SparseCoefMixin, B
         return EpochRun(learn, score)
 
     def _last(self, k: int) -> tuple[Floats, float]:
-        """The weights and the intercept after the last round."""
+        """Return the weights and the intercept after the last round."""
         learner = self._learners[k]
         return learner.last_weights * self._stretch, learner.last_intercept + self._shifts[k]
 
     def _read_weights(self) -> tuple[Floats, Floats]:
-        """The weights and intercepts to predict with."""
+        """Return the weights and intercepts to predict with."""
         found = []
         for k, learner in enumerate(self._learners):
             rounds, wait = learner.rounds, int(self.average) - 1
@@ -254,7 +254,7 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> PassiveAggressiveClassifier:
-        """One pass over the rows; `classes` are all there will ever be, and needed in the first call."""
+        """Learn one pass over the rows; `classes` are all classes there will be, required in the first call."""
         first = not hasattr(self, "classes_")
         if first:
             self._before_partial_fit()
@@ -362,7 +362,7 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
 
     @all_or_nothing
     def partial_fit(self, X: Any, y: Any) -> PassiveAggressiveRegressor:
-        """One pass over the rows."""
+        """Learn one pass over the rows."""
         first = not hasattr(self, "coef_")
         if first:
             self._before_partial_fit()

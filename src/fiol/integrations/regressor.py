@@ -81,7 +81,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return component_named(self.loss, REGRESSION)
 
     def _takes_positive_targets_only(self) -> bool:
-        """Whether the loss has no use for targets below 0."""
+        """Return whether the loss refuses targets below 0."""
         known = not isinstance(self.loss, str) or is_component_name(self.loss, REGRESSION)
         loss = self._loss() if known else None
         return isinstance(loss, Loss) and not loss.accepts(-0.5)
@@ -122,7 +122,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> FIOLRegressor:
-        """One round per row, in order.
+        """Learn one round per row, in order.
 
         One row of a scipy CSR matrix costs a few microseconds, however many features there are.
         """
@@ -147,7 +147,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             return self._learn(X, y, sample_weight, frame)
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Frame | None = None) -> FIOLRegressor:
-        """One round per row; an error before the first of them."""
+        """Learn one round per row; an error is raised before the first round."""
         learner, loss = self.learners_[0], self._fitted_loss()
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1:
             target, weight = float(y[0]), 1.0 if sample_weight is None else float(sample_weight[0])
@@ -164,7 +164,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """The predicted targets: the scores X @ coef_ + intercept_, or exp(score) for counts."""
+        """Return the predicted targets: the scores X @ coef_ + intercept_, or exp(score) for counts."""
         return self._read(X, lambda X: predictions(self.learners_[0], self._chunk(X)))
 
     @property

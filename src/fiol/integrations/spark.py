@@ -110,7 +110,7 @@ class _SparkEstimator(SharedParameters, Estimator, DefaultParamsReadable, Defaul
         return self
 
     def getInitialModel(self) -> Any:
-        """The model that learning goes on from, None if it begins with nothing."""
+        """Return the model that learning continues, or None."""
         return self.initial_model
 
     def copy(self, extra: Any = None) -> Any:
@@ -161,11 +161,11 @@ class _SparkEstimator(SharedParameters, Estimator, DefaultParamsReadable, Defaul
         return SparkRows(kind, features, label, weight, self._classes(dataset, label))
 
     def _classes(self, dataset: Any, label: str) -> tuple[Any, ...] | None:
-        """The classes there are, sorted; None for numbers."""
+        """Return the sorted classes; None for numbers."""
         raise NotImplementedError
 
     def _update(self, classes: tuple[Any, ...] | None) -> Any:
-        """The update that the parameters describe."""
+        """Return the update that the parameters describe."""
         given = {name: self.getOrDefault(name) for name in ("alpha", "algorithm")}
         penalty, step = self.getOrDefault("penalty"), self.getOrDefault("stepSize")
         step = step if step in ("auto", "single", "scale_free", "adagrad", "inverse_sqrt") else float(step)
@@ -175,7 +175,7 @@ class _SparkEstimator(SharedParameters, Estimator, DefaultParamsReadable, Defaul
         )
 
     def _learner(self, dataset: Any, rows: SparkRows) -> Learner:
-        """A learner that knows classes and the encoding of columns, and nothing else."""
+        """Return a learner without rounds that has the classes and the encoding of columns."""
         options: dict[str, Any] = {
             "intercept": self.getOrDefault("fitIntercept"),
             "bits": self.getOrDefault("bits") or None,
@@ -312,7 +312,7 @@ class _SparkModel(SharedParameters, Model, MLReadable, MLWritable):  # type: ign
         return SparkSession.getActiveSession().createDataFrame([tuple(one) for one in self._figures], FIGURES)
 
     def getInitialModel(self) -> Any:
-        """The model that learning goes on from, None if it begins with nothing."""
+        """Return the model that learning continues, or None."""
         return self.initial_model
 
     def copy(self, extra: Any = None) -> Any:
@@ -444,7 +444,7 @@ class FIOLRegressionModel(_SparkModel):
 
 
 def listed(values: Any) -> Any:
-    """A matrix as an Arrow array of lists."""
+    """Return a matrix as an Arrow array of lists."""
     pa = arrow()
     rows, wide = values.shape
     offsets = pa.array(np.arange(0, rows * wide + 1, wide, dtype=np.int32))
@@ -452,7 +452,7 @@ def listed(values: Any) -> Any:
 
 
 def kind_of_column(kind: Any, name: str) -> str:
-    """How a column of features comes; TypeError if it holds no features."""
+    """Return how a column stores features; raise TypeError if it holds no features."""
     if type(kind).__name__ == "VectorUDT":
         return OF_VECTORS
     if isinstance(kind, ArrayType) and isinstance(kind.elementType, NumericType):
@@ -466,7 +466,7 @@ def kind_of_column(kind: Any, name: str) -> str:
 
 
 def slots() -> int:
-    """How many tasks Spark runs at once, as far as it says; 2 where it does not."""
+    """Return how many tasks Spark runs at once; 2 if Spark does not say."""
     session = SparkSession.getActiveSession()
     try:
         return max(int(session.sparkContext.defaultParallelism), 1)
@@ -505,7 +505,7 @@ class _ModelReader(MLReader):  # type: ignore[misc]
         self.kind = kind
 
     def load(self, path: str) -> Any:
-        """The model."""
+        """Return the model in a folder."""
         session = self.sparkSession
         metadata = DefaultParamsReader.loadMetadata(path, session if NEWER else self.sc)
         row = session.read.parquet(f"{path}/fiol").first()

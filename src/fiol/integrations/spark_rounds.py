@@ -90,7 +90,7 @@ class Dealing(NamedTuple):
         return int(self.numbers(np.array([float(self.total)]))[0]) + 1
 
     def numbers(self, places: Any) -> Any:
-        """The rounds of rows that have these places among all, in an order by chance."""
+        """Return the rounds of the rows at these places of all rows, in a seeded random order."""
         later = np.log(np.maximum(places / self.alone, 1e-300)) / np.log1p(GROWTH)
         return np.where(places <= self.alone, 0, np.floor(later) + 1).astype(np.int64)
 
@@ -177,7 +177,7 @@ def round_tables(batches: Iterator[Any], seed: int) -> Iterator[Any]:
 
 
 def one_round(some: Any, rows: SparkRows, base: Learner, this: Round, how: Rounds) -> Learner:
-    """All partitions learn from their blocks of a round with copies of the base, and what they know is put together.
+    """Learn a round: all partitions learn their blocks with copies of the base, and the copies are merged.
 
     In round 0 there is one part, whose learner is the next base; there may be none, of a frame with few rows.
     """
@@ -234,7 +234,7 @@ def one_round(some: Any, rows: SparkRows, base: Learner, this: Round, how: Round
 
 #: Who puts together what parts know: tasks, if there is more of it than the driver should have; the driver; tasks.
 SUMMED = ("auto", "driver", "cluster")
-#: So many bytes of learners the driver takes in a round: Spark's own limit for results of a job is 1 GiB.
+#: Most bytes of learners that the driver collects in a round: Spark's own limit for results of a job is 1 GiB.
 MOST_BYTES = 2**28
 #: What parts tell of blocks of features, and in block -1 of themselves.
 IN_BLOCKS = "block int, part int, value binary"

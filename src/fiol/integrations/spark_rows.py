@@ -38,7 +38,7 @@ class SparkRows:
         return self.features_of(table), None if self.label is None else self.targets_of(table), weights
 
     def features_of(self, table: Any) -> Any:
-        """The features alone: a `Chunk`, dicts, or a table of columns."""
+        """Return the features alone: a `Chunk`, dicts, or a table of columns."""
         if self.kind == PLAIN_COLUMNS:
             missing = [name for name in self.features if name not in table.schema.names]
             if missing:
@@ -73,17 +73,17 @@ class SparkRows:
 
 
 def is_batch(table: Any) -> bool:
-    """Whether it is a record batch, not a table."""
+    """Return whether `data` is a record batch, not a table."""
     return isinstance(table, arrow().RecordBatch)
 
 
 def joined_array(column: Any) -> Any:
-    """A column as one array."""
+    """Return a column as one array."""
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
 def doubles_in(table: Any, name: str) -> Any:
-    """A column of numbers, none of them missing."""
+    """Return a column of numbers without missing values."""
     column = joined_array(table.column(name))
     if column.null_count:
         raise ValueError(f"column {name!r} has nulls: leave such rows out")
@@ -91,14 +91,14 @@ def doubles_in(table: Any, name: str) -> Any:
 
 
 def of_arrays(column: Any) -> Chunk:
-    """Rows that are lists of numbers, whose places are features."""
+    """Return rows of lists of numbers; the place in the list is the feature."""
     starts, lengths, values = lists_in(column)
     indices = np.arange(len(values), dtype=np.int64) - np.repeat(starts, lengths)
     return rows_from(lengths, indices, values)
 
 
 def of_vectors(column: Any) -> Chunk:
-    """Rows that are vectors of Spark's: struct<type, size, indices, values>, type 0 sparse and 1 dense."""
+    """Return rows of Spark's vectors: struct<type, size, indices, values>, type 0 sparse and 1 dense."""
     kinds = np.asarray(column.field("type").to_numpy(zero_copy_only=False))
     starts, lengths, values = lists_in(column.field("values"))
     places = np.arange(len(values), dtype=np.int64) - np.repeat(starts, lengths)
@@ -111,7 +111,7 @@ def of_vectors(column: Any) -> Chunk:
 
 
 def lists_in(column: Any) -> tuple[Any, Any, Any]:
-    """Where every list starts in the values of all, how long it is, and these values."""
+    """Return where every list starts among the values of all, its length, and the values."""
     offsets = np.asarray(column.offsets.to_numpy(), np.int64)
     values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
     if values.null_count:
@@ -120,7 +120,7 @@ def lists_in(column: Any) -> tuple[Any, Any, Any]:
 
 
 def rows_from(lengths: Any, indices: Any, values: Any) -> Chunk:
-    """A canonical chunk of rows of these lengths."""
+    """Return a canonical chunk of rows of these lengths."""
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     return canonical(Chunk(indptr, indices.astype(np.int32), np.array(values, np.float64)), spot)
 
@@ -129,7 +129,7 @@ def rows_from(lengths: Any, indices: Any, values: Any) -> Chunk:
 
 
 def to_ipc(rows: Any) -> bytes:
-    """An Arrow batch or table as bytes."""
+    """Return an Arrow batch or table as bytes."""
     pa = arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -138,5 +138,5 @@ def to_ipc(rows: Any) -> bytes:
 
 
 def from_ipc(data: Any) -> Any:
-    """The table of such bytes."""
+    """Return the table of bytes that `to_ipc` wrote."""
     return arrow().ipc.open_stream(data).read_all()

@@ -92,7 +92,7 @@ class RefreshedModel:
         self.path, self.model, self._stamp = Path(path), model.copy(), None
 
     def transform(self, frame: Any) -> Any:
-        """The frame with the model's predictions."""
+        """Return the frame with the model's predictions."""
         stat = self.path.stat()
         stamp: Any = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if stamp != self._stamp:
@@ -101,6 +101,6 @@ class RefreshedModel:
 
 
 def progressive_loss(learner: Learner) -> float:
-    """The mean loss of all rows of all batches, each before it was learned from; nan before the first."""
+    """Return the mean loss of all rows of all batches, each before it was learned from; nan before the first."""
     found = learner.meta.get(BATCHES, {})
     return found["loss"] / found["rows"] if found.get("rows") else float(np.nan)

@@ -19,7 +19,7 @@ from fiol.integrations.spark_rows import SparkRows, from_ipc, to_ipc
 from fiol.learner import Learner
 from fiol.models.member_parallel import MemberScores, MemberSubset, StackLearner, SubsetState, split_members
 
-#: So many of the first rows say how columns are coded.
+#: The encoding of columns is inferred from this many of the first rows.
 ROWS_FOR_CODING = 1000
 
 
@@ -34,7 +34,7 @@ class PartFigures(NamedTuple):
 
 
 def partition_id() -> int:
-    """The number of the partition that this task has."""
+    """Return the number of this task's partition."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -56,7 +56,7 @@ ANSWER = "answer binary"
 
 
 def answer(value: Any) -> Any:
-    """One row that holds a pickled value."""
+    """Return one row that holds a pickled value."""
     return arrow().RecordBatch.from_pydict({"answer": [pickle.dumps(value)]})
 
 
@@ -83,7 +83,7 @@ def train_in_one(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> 
 
 
 def in_one_task(frame: Any, rows: SparkRows, learner: Learner, passes: int) -> list[Any]:
-    """The row that holds the learner and its figures; none where there are no rows."""
+    """Yield one row with the learner and its metrics; no row where there are no rows."""
     start = pickle.dumps(learner)
 
     def learn_all(batches: Iterator[Any]) -> Iterator[Any]:

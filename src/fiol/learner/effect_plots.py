@@ -9,7 +9,7 @@ import numpy as np
 from fiol.learner.calendar_ticks import calendar_ticks
 from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_categories
 
-#: Okabe and Ito's blue, which color-blind readers can distinguish, and a grey.
+#: Okabe and Ito's blue, which color-blind readers can distinguish, and a gray.
 CURVE_COLOR, SHARE_COLOR = "#0072B2", "#bbbbbb"
 #: Bins with a label on an axis of a heat map.
 MOST_TICKS = 8

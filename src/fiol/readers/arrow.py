@@ -29,8 +29,8 @@ class ArrowFile(ArrowTableFormat):
 
     extensions = (".arrow", ".feather", ".ipc", ".arrows")
 
-    def recognises(self, start: bytes) -> bool:
-        """Whether the bytes begin as a file, or a stream, of record batches does."""
+    def recognizes(self, start: bytes) -> bool:
+        """Return whether the bytes begin as a file, or a stream, of record batches does."""
         return start.startswith((FILE_MAGIC, STREAM_MAGIC))
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def fields_by_types(table: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tables_in(stream: Stream) -> Iterator[Any]:
-    """The record batches of one file or stream as tables of at most `ROWS_AT_ONCE` rows; SourceError if damaged.
+    """Yield one file or stream as tables of at most `ROWS_AT_ONCE` rows; raise SourceError if it is damaged.
 
     A file is read as the stream it holds, from its beginning to its end, so that pipes and compressed files will do.
     """

@@ -35,7 +35,7 @@ EXAMPLES, EXAMPLE_ROWS = 3, 100
 
 
 def arrow_module(name: str = "pyarrow") -> Any:
-    """A module of pyarrow; ImportError that says how to get it."""
+    """Return a module of pyarrow; raise ImportError, with what to install, if it is missing."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -85,7 +85,7 @@ def examples_of(values: ColumnValues) -> list[str]:
 
 
 def no_column(name: str, names: Sequence[str]) -> str:
-    """What to say of a column that is not there: which there are, those that are called alike first.
+    """Return the message about a missing column: the columns there are, similar names first.
 
     >>> no_column("Pirce", ["size", "price"])
     "there is no column 'Pirce': did you mean 'price'? The columns are size, price"
@@ -98,7 +98,7 @@ def no_column(name: str, names: Sequence[str]) -> str:
 
 
 def encoding_of(config: ReaderConfig) -> TableEncoding:
-    """The table encoding of a config, with its pairs."""
+    """Return the table encoding of a config, with its pairs."""
     encoding: TableEncoding = config.table_encoding
     return dataclasses.replace(encoding, pairs=config.pairs or encoding.pairs)
 
@@ -122,12 +122,12 @@ class Rows:
     where: Callable[[int, str], int] = lambda row, name: 0
 
     def bad(self, row: int, column: str, reason: str) -> BadLineError:
-        """The error of a value."""
+        """Return the error of a value."""
         return BadLineError(Place(self.file, self.line(row)), self.where(row, column), f"column {column!r} {reason}")
 
 
 def batch_of(config: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
-    """A batch of all rows that can be read; None if there are none."""
+    """Return a batch of all rows that can be read; None if there are none."""
     if not rows.count:
         return None
     aside = {
@@ -174,7 +174,7 @@ def missing_in(values: Any) -> Any:
 
 
 def taken(values: Any, kept: Any, whole: bool) -> Any:
-    """The values of some rows."""
+    """Return the values of some rows."""
     if values is None or whole:
         return values
     return [values[k] for k in kept.tolist()] if isinstance(values, list) else values.take(kept)
@@ -194,7 +194,7 @@ def numbers_in(values: Any, rows: Rows, kept: Any, column: str) -> Any:
 
 
 def coded(rows: Rows, kept: Any, bad: BadLines) -> tuple[NamedRows | None, Any]:
-    """The features of all rows that can be coded, and which rows these are; the others are bad lines, first to last."""
+    """Return the features of all rows that can be encoded, and which rows these are; the others are bad lines."""
     errors: list[tuple[int, str, str]] = []
     found: NamedRows | None
     if bad.on_error == "missing" and len(kept):
@@ -242,7 +242,7 @@ def table_rows(
     read: int,
     where: Callable[[int, str], int] = lambda row, name: 0,
 ) -> Rows:
-    """The rows of an Arrow table; for `line` and `where` see `Rows`."""
+    """Return the rows of an Arrow table; for `line` and `where` see `Rows`."""
     encoding, names = encoding_of(config), set(table.column_names)
     needed = [name for name in table.column_names if name not in aside_columns(config)]
     own = table.select(needed)
@@ -273,7 +273,7 @@ def check_columns(config: ReaderConfig, names: Sequence[str], file: str) -> None
 
 
 def flat_table(table: Any) -> Any:
-    """A table whose columns have no columns of their own: those of a struct `a` become `a.b`."""
+    """Return a table without nested columns: those of a struct `a` become `a.b`."""
     is_struct = arrow_module("pyarrow.types").is_struct
     while any(is_struct(field.type) for field in table.schema):
         table = table.flatten()

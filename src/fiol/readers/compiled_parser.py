@@ -51,7 +51,7 @@ class ParsedColumn:
 
     @classmethod
     def of(cls, column: Column, held: str) -> ParsedColumn | None:
-        """A column of features whose cells hold number, truth, or text; None if the loop does not read such columns."""
+        """Return the cells of a column: numbers, truth, or text; None if the loop does not read such columns."""
         kinds = {
             ("number", "number"): codes.NUMBER_CELL,
             ("number", "truth"): codes.TRUTH_CELL,
@@ -94,7 +94,7 @@ class TableBuffers:
 
     @classmethod
     def of(cls, config: ReaderConfig, held: dict[str, str], targets: dict[str, int]) -> TableBuffers | None:
-        """For a configuration whose columns hold what `held` says; None if it has columns that the loop does not read.
+        """Return the cells of a configuration whose columns hold `held`; None if the loop does not read one of them.
 
         `targets` are the kinds that a target may have, by what it holds.
         """
@@ -146,7 +146,7 @@ class TableBuffers:
         return self.work
 
     def start(self) -> None:
-        """No names yet."""
+        """Begin without names."""
         self.table.start()
         self.known[:] = 0
 
@@ -173,7 +173,7 @@ class TableBuffers:
         return found
 
     def features(self, rows: int) -> NamedRows:
-        """What the loop has found, pairs included."""
+        """Return the features that the loop found, pairs included."""
         n, names = int(self.indptr[rows]), self.table.names
         indices, owners = self.indices[:n].copy(), self.table.about[:names, 4]
         called = self.table.strings(names)
@@ -190,11 +190,11 @@ class TableBuffers:
         return int(np.count_nonzero(self.kinds < codes.TARGET_NUMBER))
 
     def groups(self, owners: Any) -> list[str]:
-        """The columns, or parts of dates, of names."""
+        """Return the columns, or parts of dates, of names."""
         return [self.columns[o // 2].name if o % 2 else self.fixed_groups[o // 2] for o in owners.tolist()]
 
     def label(self, name: int) -> str:
-        """The text of a target."""
+        """Return the text of a target."""
         start, end = map(int, self.table.about[name : name + 2, 0])
         return self.table.text[start : end - 1].decode()
 
@@ -245,7 +245,7 @@ class CompiledParser(ABC):
 
 
 def is_encodable(name: str) -> bool:
-    """Whether a name can be written as UTF-8, which half of a pair of surrogates, as JSON may have it, can not.
+    """Return whether a name can be written as UTF-8; half of a surrogate pair, which JSON may have, cannot.
 
     >>> is_encodable("größe"), is_encodable("\\ud800")
     (True, False)
@@ -254,7 +254,7 @@ def is_encodable(name: str) -> bool:
 
 
 def may_be_one(columns: list[ParsedColumn]) -> bool:
-    """Whether two columns could make one name, such as a category `a` with the value `b=c`, and another `a=b`."""
+    """Return whether two columns could make one name: a category `a` with the value `b=c`, and another, `a=b`."""
     names = [name for column in columns for name in column.fixed]
     prefixes = [column.prefix for column in columns if column.prefix]
     if len(set(names)) < len(names):

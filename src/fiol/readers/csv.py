@@ -77,12 +77,12 @@ class Csv(TableFormat):
     }
     may_be_none = ("quote",)
 
-    def recognises(self, start: bytes) -> bool:
-        """Whether lines have one delimiter, as often in each."""
+    def recognizes(self, start: bytes) -> bool:
+        """Return whether all lines have the same count of one delimiter."""
         return delimiter_of(start, '"') is not None
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The delimiter, whether there are names, what columns hold, and the table encoding."""
+        """Infer the delimiter, the header, the kinds of columns, and the table encoding."""
         encoding = TableEncoding.from_spec(given.get("table_encoding"))
         options = {**self.options, **given.get("options", {})}
         if options["delimiter"] is None:
@@ -147,7 +147,7 @@ class Csv(TableFormat):
     def table(
         self, config: ReaderConfig, options: Mapping[str, Any], text: CsvText, bad: BadLines
     ) -> tuple[Any, CsvRecords]:
-        """The columns of a block, without those that are skipped, and its records."""
+        """Return the columns of a block, without those that are skipped, and its records."""
         skipped = {column.name for column in encoding_of(config).columns if column.is_left_out}
         skipped -= {getattr(config, field) for field in NON_FEATURE_COLUMNS}
         names = text.names
@@ -167,7 +167,7 @@ def warn_of_line_breaks(records: CsvRecords, name: str) -> None:
 
 
 def is_text(value: Any) -> bool:
-    """Whether an option, or a part of one, is a text."""
+    """Return whether an option, or a part of one, is a text."""
     return isinstance(value, str)
 
 
@@ -186,15 +186,15 @@ class CsvRecords:
         return len(self.fields)
 
     def line(self, k: int) -> int:
-        """The line of a record."""
+        """Return the line of a record."""
         return int(self.lines[k])
 
     def record(self, k: int) -> bytes:
-        """The bytes of a record, with its end."""
+        """Return the bytes of a record, with its end."""
         return self.data[self.starts[k] : self.starts[k + 1]]
 
     def place_of_field(self, names: list[str], options: Mapping[str, Any], k: int, name: str) -> int:
-        """Where in its line the field of a column starts, counted in characters from 1; 0 if that is not known."""
+        """Return where in its line the field of a column starts, counted in characters from 1; 0 if unknown."""
         if name not in names:  # such as that of a pair
             return 0
         record, place = self.record(k), names.index(name)
@@ -205,7 +205,7 @@ class CsvRecords:
         return 0 if b"\n" in before or b"\r" in before else len(before.decode("utf-8", "replace")) + 1
 
     def names(self, options: Mapping[str, Any]) -> list[str]:
-        """What the columns of the file are called."""
+        """Return the names of the file's columns."""
         return names_of_file(self.record(0) if len(self) else b"", options)
 
     def kept(self, which: Any) -> CsvRecords:
@@ -219,7 +219,7 @@ class CsvRecords:
         )
 
     def without_first(self) -> CsvRecords:
-        """All records but the one with the names."""
+        """Return all records but the header."""
         rest = self.starts[1:] - self.starts[min(1, len(self))] if len(self) else self.starts
         data = self.data[self.starts[1] :] if len(self) else self.data
         return CsvRecords(data, rest, self.fields[1:], self.lines[1:], self.file, self.read, False)
@@ -246,20 +246,20 @@ class CsvText(NamedTuple):
     names: list[str]  #: of the columns
 
     def records(self, options: Mapping[str, Any]) -> CsvRecords:
-        """The records, without empty lines."""
+        """Return the records, without empty lines."""
         data = bytes(self.data[self.start : self.size])
         starts, fields, lines, _ = records_of(data, options)
         return CsvRecords(data, starts, fields, lines + self.line, self.file, self.read, self.first).kept(fields > 0)
 
     def without_first(self, records: CsvRecords) -> CsvText:
-        """The text behind the first of its records."""
+        """Return the text after the first of its records."""
         rest = records.starts[1] - records.starts[0]
         start = self.start + self.data[self.start : self.size].index(records.record(0)) + int(rest)
         return self._replace(start=start, line=self.line + count_lines(self.data, self.start, start), first=False)
 
 
 def text_blocks(sources: Sources, options: Mapping[str, Any], bad: BadLines) -> Iterator[CsvText]:
-    """The records of all files, about a megabyte at a time; blocks of empty lines alone are left out.
+    """Yield the records of all files, about a megabyte at a time, without blocks of empty lines alone.
 
     A line with a quote that is not closed, until the end of the file or for `LONGEST_RECORD` bytes, is a bad line;
     what follows it is read as if it were not there.
@@ -294,7 +294,7 @@ def text_blocks(sources: Sources, options: Mapping[str, Any], bad: BadLines) -> 
 
 
 def count_lines(data: bytearray, start: int, end: int) -> int:
-    """How many ends of lines there are: LF, CR LF, or CR.
+    """Return the number of line ends: LF, CR LF, or CR.
 
     >>> count_lines(bytearray(b"a\\r\\nb\\nc\\r"), 0, 7)
     3
@@ -306,13 +306,13 @@ def count_lines(data: bytearray, start: int, end: int) -> int:
 
 
 def with_end(blocks: Iterator[Block]) -> Iterator[Block | None]:
-    """The blocks, and None after the last."""
+    """Yield the blocks, and None after the last."""
     yield from blocks
     yield None
 
 
 def records_of(data: bytes, options: Mapping[str, Any]) -> Any:
-    """Where records are: see `records_in`."""
+    """Return the places of records: see `records_in`."""
     from fiol.readers.csv_records import records_in  # loaded here: it is compiled
 
     quote = ord(options["quote"]) if options["quote"] else -1
@@ -320,7 +320,7 @@ def records_of(data: bytes, options: Mapping[str, Any]) -> Any:
 
 
 def in_quotes(data: bytearray, size: int, options: Mapping[str, Any]) -> bool:
-    """Whether a record is not ended where data[:size], which is whole lines, ends.
+    """Return whether a record does not end where data[:size], which is whole lines, ends.
 
     >>> comma = {"delimiter": ",", "quote": '"'}
     >>> [in_quotes(bytearray(text + bytes(16)), len(text), comma) for text in (b'a,"b\\n', b'a"b,"c"\\n', b'"a""\\n')]
@@ -334,7 +334,7 @@ def in_quotes(data: bytearray, size: int, options: Mapping[str, Any]) -> bool:
 
 
 def first_records(start: bytes, options: Mapping[str, Any]) -> CsvRecords:
-    """The records at the beginning of a file that are whole, and as wide as the first."""
+    """Return the whole records at the beginning of a file that are as wide as the first."""
     text = start if start.endswith((b"\n", b"\r")) or len(start) >= START_SIZE else start + b"\n"
     starts, fields, lines, (end, _) = records_of(text, options)
     found = CsvRecords(text[:end], starts, fields, lines + 1, "", 0, True).kept(fields > 0)
@@ -342,7 +342,7 @@ def first_records(start: bytes, options: Mapping[str, Any]) -> CsvRecords:
 
 
 def delimiter_of(start: bytes, quote: str) -> str | None:
-    """The delimiter that the first records agree on; None if there is none.
+    """Return the delimiter on which the first records agree, or None.
 
     >>> delimiter_of(b"a;b,c;d\\n1;2;3\\n", '"'), delimiter_of(b"hello, world\\nand so on\\n", '"')
     (';', None)
@@ -365,7 +365,7 @@ def first_and_odd(start: bytes, options: Mapping[str, Any]) -> list[tuple[int, b
 
 
 def start_of_field(record: bytes, place: int, delimiter: int, quote: int) -> int:
-    """Where the field at a place, from 0, starts in a record.
+    """Return where the field at a place, from 0, starts in a record.
 
     >>> start_of_field(b'1,"a,b",7', 2, ord(","), ord('"'))
     8
@@ -383,7 +383,7 @@ def start_of_field(record: bytes, place: int, delimiter: int, quote: int) -> int
 
 
 def fields_of_record(record: bytes, options: Mapping[str, Any]) -> list[str]:
-    """The fields of one record, by Python's own reader."""
+    """Return the fields of one record, by Python's own reader."""
     quoting = {"quotechar": options["quote"]} if options["quote"] else {"quoting": csv.QUOTE_NONE}
     text = record.decode("utf-8", "replace").rstrip("\r\n")
     try:
@@ -393,7 +393,7 @@ def fields_of_record(record: bytes, options: Mapping[str, Any]) -> list[str]:
 
 
 def is_header(fields: list[str]) -> bool:
-    """Whether the first record is names: no field of it is a number, and not all are empty.
+    """Return whether the first record is names: no field of it is a number, and not all are empty.
 
     >>> is_header(["age", "city"]), is_header(["30", "Rome"])
     (True, False)
@@ -402,7 +402,7 @@ def is_header(fields: list[str]) -> bool:
 
 
 def names_of_file(record: bytes, options: Mapping[str, Any]) -> list[str]:
-    """What columns are called: by the first record, as pandas has it, or c1, c2, ... without a header.
+    """Return the names of columns: those of the first record, as in pandas, or c1, c2, ... without a header.
 
     >>> names_of_file(b",a,a", {"delimiter": ",", "quote": None, "header": True})
     ['Unnamed: 0', 'a', 'a.1']
@@ -475,7 +475,7 @@ class CompiledCsv(CompiledParser):
         return self.found_batch(data, count, self.cell_of.tolist(), place, part.read)
 
     def targets(self, rows: TableBuffers, count: int) -> Any:
-        """The targets as the column of a table has them."""
+        """Return the targets as the column of a table has them."""
         held, arrow = (self.options["types"] or {}).get(self.config.target, "text"), arrow_module()
         y: Any = rows.y[:count]
         if held == "text":

@@ -58,8 +58,8 @@ class Format:
                 raise ValueError(f"the option {name} of {self.name} must be {words}, got {value!r}")
         return found
 
-    def recognises(self, start: bytes) -> bool:
-        """Whether a file that begins with these bytes is of this format, for all that can be seen.
+    def recognizes(self, start: bytes) -> bool:
+        """Return whether a file that begins with these bytes may be of this format.
 
         `start` is text, decompressed, cut after `START_SIZE` bytes, perhaps in the middle of a line.
         """
@@ -77,12 +77,12 @@ class Format:
         """Warn if a file that begins so is probably not to be read as a model's training data were."""
 
     def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """The rows, in batches that depend on nothing but the files; lines that cannot be read go to `bad.note`."""
+        """Yield the rows in batches that depend on the files alone; report unreadable lines by `bad.note`."""
         raise NotImplementedError
 
 
 def holds_for(check: Callable[[Any], bool], value: Any) -> bool:
-    """Whether something holds for a value of any kind, for which the question may make no sense.
+    """Return whether a condition holds for a value of any kind; False where the condition raises.
 
     >>> holds_for(len, "ab"), holds_for(len, 7)
     (True, False)
@@ -94,13 +94,13 @@ def holds_for(check: Callable[[Any], bool], value: Any) -> bool:
 
 
 def is_true_or_false(value: Any) -> bool:
-    """Whether an option is a plain true or false."""
+    """Return whether an option is a plain true or false."""
     return isinstance(value, bool)
 
 
 @functools.cache
 def get_format(name: str) -> Format:
-    """The format of this name; ValueError if there is none."""
+    """Return the format of this name; raise ValueError if there is none."""
     if name not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, got {name!r}")
     module, _, kind = FORMATS[name].rpartition(".")

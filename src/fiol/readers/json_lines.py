@@ -52,8 +52,8 @@ class JsonLines(TableFormat):
 
     extensions = (".jsonl", ".ndjson", ".json")
 
-    def recognises(self, start: bytes) -> bool:
-        """Whether the first line is an object, or the only one begins as one."""
+    def recognizes(self, start: bytes) -> bool:
+        """Return whether the first line is an object, or a single line begins as one."""
         line, end, _ = start.lstrip().partition(b"\n")
         if not line.startswith(b"{"):
             return False
@@ -65,7 +65,7 @@ class JsonLines(TableFormat):
             return True
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The table encoding of the keys in the first lines."""
+        """Infer the table encoding of the keys in the first lines."""
         lines = start.splitlines()
         found = list[dict[str, Any]]()
         for k, line in enumerate(lines):
@@ -145,7 +145,7 @@ class CompiledJson(CompiledParser):
         return self.found_batch(data, count, next(iter(self.patterns.values())), place, part.read)
 
     def cells(self, rows: TableBuffers) -> tuple[Any, ...]:
-        """The patterns, and room for the cells of a row, as the loop takes them."""
+        """Return the patterns, and room for the cells of a row, as arguments of the loop."""
         literals, ends = joined_words([literal for pattern in self.patterns for literal in pattern])
         firsts = np.cumsum([0, *map(len, self.patterns)]).astype(np.int64)
         width = max([1, *map(len, self.patterns)])
@@ -154,7 +154,7 @@ class CompiledJson(CompiledParser):
         return (literals, ends, firsts, cells_of, *room, np.empty(len(rows.columns), np.int64))
 
     def learn(self, rows: TableBuffers, line: bytes) -> bool:
-        """Whether an object has a pattern that the loop may look for; then it is known."""
+        """Return whether the loop may look for the pattern of an object; store the pattern if so."""
         try:
             json.loads(line, object_pairs_hook=refuse_twins)
             spans = value_spans(line.decode()) if flat_object(line) else {}
@@ -185,7 +185,7 @@ class CompiledJson(CompiledParser):
         return True
 
     def targets(self, rows: TableBuffers, count: int) -> list[Any]:
-        """The targets as JSON has them."""
+        """Return the targets with the types of JSON."""
         kinds: dict[int, Any] = {codes.YES: bool, codes.NULL: int, codes.BARE: float}
         y, forms = rows.y[:count], rows.y_forms[:count]
         strings, which = np.unique(y[forms == codes.TEXT].astype(np.int64), return_inverse=True)
@@ -231,12 +231,12 @@ def dict_rows(
 
 
 def all_keys(rows: list[dict[str, Any]]) -> list[str]:
-    """All keys, in the order in which they first come."""
+    """Return all keys, in the order in which they first come."""
     return list(dict.fromkeys(key for row in rows for key in row))
 
 
 def lines_of(data: bytes) -> Sequence[str | bytes]:
-    """The lines, as text if all of them are."""
+    """Return the lines, as text if all of them are."""
     try:
         return data.decode().split("\n")
     except UnicodeDecodeError:
@@ -244,12 +244,12 @@ def lines_of(data: bytes) -> Sequence[str | bytes]:
 
 
 def is_empty(line: str | bytes) -> bool:
-    """Whether there is nothing in a line but what JSON has for blanks."""
+    """Return whether a line has no characters but blanks of JSON."""
     return not (line.strip(" \t\r") if isinstance(line, str) else line.strip(b" \t\r"))
 
 
 def flat_object(line: str | bytes) -> dict[str, Any]:
-    """The object of a line, with dotted names for objects within; ValueError if it is none.
+    """Return the object of a line, nested objects with dotted names; raise ValueError for other values.
 
     >>> flat_object(b'{"user": {"age": 30, "tags": ["a", "b"]}, "city": null}')
     {'user.age': 30, 'user.tags': ['a', 'b'], 'city': None}
@@ -300,7 +300,7 @@ def value_spans(text: str) -> dict[str, tuple[int, int]]:
 
 
 def refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of keys and values; ValueError if a key is there twice, or one with a dot, which others may make."""
+    """Return the object of keys and values; raise ValueError for a repeated key, or one with a dot."""
     found = dict(pairs)
     if len(found) < len(pairs) or any("." in key for key in found):
         raise ValueError("has a key twice, or one with a dot")

@@ -25,7 +25,7 @@ def wrapping() -> Any:
 
 
 def is_utf8(data: bytearray, start: int, end: int) -> bool:
-    """Whether data[start:end] is text.
+    """Return whether data[start:end] is text.
 
     >>> is_utf8(bytearray(b"a\\xff"), 0, 2), is_utf8(bytearray(b"a\\xff"), 0, 1)
     (False, True)
@@ -50,7 +50,7 @@ class HardNumbers:
         return self.at, self.values, np.uint64(self.known)
 
     def read(self, block: Block, found: int, ends: bytes) -> bool:
-        """Whether all of the `found` numbers were known; if not, read those that were written down since."""
+        """Return whether all of the `found` numbers were known; if not, parse those that were noted since."""
         if found <= self.known:
             return True
         there = min(found, len(self.at))
@@ -63,7 +63,7 @@ class HardNumbers:
 
 
 def token_at(block: Block, position: int, ends: bytes) -> bytes:
-    """The bytes from a place of a block to the first that ends them, at the latest the line's end."""
+    """Return the bytes from a place of a block to the first byte that ends a token, or to the end of the line."""
     end = block.data.find(b"\n", position)
     for c in ends:
         found = block.data.find(c, position, end)
@@ -72,7 +72,7 @@ def token_at(block: Block, position: int, ends: bytes) -> bytes:
 
 
 def shown_at(block: Block, position: int, ends: bytes) -> str:
-    """What stands at a place, in quotes, for an error message; shortened if it is long."""
+    """Return the text at a place, in quotes, for an error message; shortened if it is long."""
     token = token_at(block, position, ends)
     return repr(token[:SHOWN_BYTES].decode("utf-8", "replace")) + ("..." if len(token) > SHOWN_BYTES else "")
 
@@ -96,7 +96,7 @@ class LineCount:
 
 
 def next_line(block: Block, position: int) -> int:
-    """Where the line after that of this place starts."""
+    """Return where the line after that of this place starts."""
     return block.data.find(b"\n", position) + 1
 
 
@@ -107,7 +107,7 @@ def text_block(text: bytes, place: Any) -> Block:
 
 
 def first_lines(start: bytes) -> list[bytes]:
-    """The first lines that are not empty, without comments of the line's own; the last only if it is whole.
+    """Return the first lines that are neither empty nor comments; the last only if it is whole.
 
     >>> first_lines(b"# a comment\\n\\n1 1:2\\n")
     [b'1 1:2']

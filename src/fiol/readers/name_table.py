@@ -29,7 +29,7 @@ class NameTable:
         self.start()
 
     def start(self) -> None:
-        """No names, and as many slots as there were at last, but for those that were far too many."""
+        """Begin without names, with as many slots as at last, fewer if those were far too many."""
         while self.mask >= self.fewest and 8 * self.names < self.mask:
             self.mask //= 2
         self.slots[: self.mask + 1, 1] = 0

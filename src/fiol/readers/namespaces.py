@@ -69,12 +69,12 @@ class NamespaceChoice(NamedTuple):
         return None if choice == ("", None, {}) else choice
 
     def has(self, namespace: str) -> bool:
-        """Whether the features of a namespace count."""
+        """Return whether the features of a namespace count."""
         letter = namespace[:1] or NO_LETTER
         return letter not in self.ignored and (self.kept is None or letter in self.kept)
 
     def applied(self, rows: NamedRows, groups: list[str]) -> tuple[NamedRows, list[str]]:
-        """Rows without the features that do not count, and with those that follow one another; and the group of each.
+        """Return rows without features that do not count, with sequences of features; and the group of each.
 
         >>> from fiol import Chunk
         >>> entries = np.array([0, 1, 2, 3], np.int32), np.array([1.0, 5.0, 1.0, 1.0])

@@ -33,8 +33,8 @@ class Parquet(ArrowTableFormat):
 
     extensions = (".parquet", ".pq")
 
-    def recognises(self, start: bytes) -> bool:
-        """Whether the file begins as all of them do."""
+    def recognizes(self, start: bytes) -> bool:
+        """Return whether the file begins with the bytes of the format."""
         return start.startswith(b"PAR1")
 
     def infer_from_sources(self, sources: Sources, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Parquet(ArrowTableFormat):
 
 
 def parquet_file(sources: Sources, number: int) -> Any:
-    """A Parquet file, a pipe by its copy on disk; SourceError if it is damaged."""
+    """Open a Parquet file, a pipe by its copy on disk; raise SourceError if it is damaged."""
     parquet, arrow = arrow_module("pyarrow.parquet"), arrow_module()
     file = sources.on_disk(number)
     try:
@@ -71,7 +71,7 @@ def parquet_file(sources: Sources, number: int) -> Any:
 
 
 def tables_of(file: Any, columns: list[str] | None) -> Iterator[tuple[Any, int, float]]:
-    """The rows of an open file, `ROWS_AT_ONCE` at most in a table, the row each starts at, and the share read then."""
+    """Yield the rows of an open file, at most `ROWS_AT_ONCE` in a table, the row each starts at, and the share read."""
     arrow, first = arrow_module(), 1
     for group in range(file.metadata.num_row_groups):
         for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=[group], columns=columns, use_threads=False):
@@ -80,5 +80,5 @@ def tables_of(file: Any, columns: list[str] | None) -> Iterator[tuple[Any, int, 
 
 
 def file_size(file: Any) -> int:
-    """The bytes of a file on disk, by its name or open."""
+    """Return the size in bytes of a file on disk, by its name or open."""
     return os.stat(file if isinstance(file, str) else file.fileno()).st_size

@@ -83,7 +83,7 @@ def run_prefetch(iterator: Iterator[Any], made: queue.Queue[tuple[bool, Any]], s
 
 
 def offered(item: tuple[bool, Any], made: queue.Queue[tuple[bool, Any]], stop: threading.Event) -> bool:
-    """Whether an item found room in the queue before anybody said stop."""
+    """Return whether an item found room in the queue before the queue was stopped."""
     while not stop.is_set():
         try:
             made.put(item, timeout=GLANCE)

@@ -82,11 +82,11 @@ class ReaderConfig:
         return get_format(self.format)
 
     def option(self, name: str) -> Any:
-        """An option of the format, or what it is if it was not given."""
+        """Return an option of the format, or its default."""
         return self.options.get(name, self.kind.options[name])
 
     def batches(self, sources: Any, on_error: str = "stop", prefetch: bool = True) -> Reader:
-        """The rows of files, batch by batch: see `Reader`, and `Sources` for what names files.
+        """Yield the rows of files, batch by batch: see `Reader`, and `Sources` for what names files.
 
         `on_error` says what happens to lines that cannot be read: "stop" raises a `BadLineError`, "skip" leaves them
         out and counts them, "missing" takes cells that are not of their column's kind for missing values, counts
@@ -97,7 +97,7 @@ class ReaderConfig:
         return Reader(self.kind.batches(self, as_sources(sources), bad), bad, prefetch)
 
     def to_json(self) -> dict[str, Any]:
-        """All that is not as it is by default, as plain JSON values."""
+        """Return all settings that differ from the default, as plain JSON values."""
         found: dict[str, Any] = {"format": self.format}
         for name in ("target", "weight", "tag"):
             if getattr(self, name) is not None:
@@ -112,7 +112,7 @@ class ReaderConfig:
 
     @classmethod
     def from_json(cls, value: Any) -> ReaderConfig:
-        """What `to_json` made; ValueError for anything else.
+        """Return the config that `to_json` wrote; raise ValueError for anything else.
 
         >>> ReaderConfig.from_json({"format": "vw", "colour": "red"})
         Traceback (most recent call last):
@@ -192,7 +192,7 @@ class Reader:
 
 
 def infer_config(sources: Any, **given: Any) -> ReaderConfig:
-    """The `ReaderConfig` of files: the format by their content, or else by their names, and all that is not given.
+    """Return the `ReaderConfig` of files: the format by content or name, and all options that are not given.
 
     Looks at the first 2^20 bytes of text of the first file that is not empty.
 
@@ -212,9 +212,9 @@ def infer_config(sources: Any, **given: Any) -> ReaderConfig:
 
 
 def format_of(start: bytes, name: str) -> str:
-    """The format of a file that begins so and has this name; SourceError if it is none."""
+    """Return the format of a file that begins so and has this name; raise SourceError if there is none."""
     for found in FORMATS:
-        if get_format(found).recognises(start):
+        if get_format(found).recognizes(start):
             return found
     for beginning, what in OTHER_FILES.items():
         if start.startswith(beginning):

@@ -152,7 +152,7 @@ class Counted(io.RawIOBase):
         return True
 
     def look(self, n: int) -> bytes:
-        """The next n bytes, or fewer at the end, which stay to be read."""
+        """Return the next n bytes, or fewer at the end, without consuming them."""
         while len(self.ahead) < n:
             more = self.raw.read(n - len(self.ahead)) if self.live is None else self.live.read()
             if not more:
@@ -165,7 +165,7 @@ class Counted(io.RawIOBase):
         return bool(self.ahead) or self.live is None or self.live.is_ready(max(0.0, seconds))
 
     def readinto(self, buffer: Any) -> int:
-        """The next bytes, some at least unless there are no more."""
+        """Read the next bytes into a buffer, at least one unless there are no more."""
         if self.live is not None and not self.ahead:
             self.ahead = self.live.read()
         if self.ahead or self.live is not None:
@@ -292,7 +292,7 @@ class Sources:
         return _pipes[key]
 
     def streams(self) -> Iterator[Stream]:
-        """All files one after the other, each closed when the next is asked for."""
+        """Yield all files one after the other; each is closed when the next is requested."""
         for number in range(len(self.files)):
             with self.open(number) as stream:
                 yield stream
@@ -314,7 +314,7 @@ class Sources:
         return _spooled[raw]
 
     def start(self, size: int = START_SIZE) -> tuple[bytes, str]:
-        """The first bytes of text (decompressed, without a byte order mark) of the first file that has any, its name.
+        """Return the first text of a file that has any, decompressed, without byte order mark, and its name.
 
         Nothing is lost: standard input gives the same bytes again, as long as they are of one file.
         """
@@ -334,7 +334,7 @@ class Sources:
         return without_mark(text, name)[:size], name
 
     def _start_of_pipe(self, stream: Stream, raw: Any, size: int) -> bytes:
-        """The first bytes of what can be read only once; they are kept, as they are on disk, for the next one."""
+        """Return the first bytes of a source that can be read once; they are kept as they came, for the next reader."""
         keep = Recorded(stream.counted)
         content = keep if stream.content is stream.counted else decompressed(stream.name, keep)
         data = bytearray(size + len(UTF8_MARK))
@@ -346,7 +346,7 @@ class Sources:
             _looked_at[raw] = bytes(keep.seen) + stream.counted.ahead
 
     def blocks(self, size: int = BLOCK_SIZE) -> Iterator[Block]:
-        """The lines of all files, about `size` bytes at a time, cut where lines end: the same cuts whenever it is read.
+        """Yield the lines of all files, about `size` bytes at a time, cut where lines end, alike in every reading.
 
         A last line without an end gets one; a byte order mark is left out. BadLineError for lines longer than
         `LONGEST_LINE`, SourceError for compressed data that is damaged and for UTF-16.
@@ -369,11 +369,11 @@ class Recorded(io.RawIOBase):
         return True
 
     def look(self, n: int) -> bytes:
-        """The next n bytes, which stay to be read."""
+        """Return the next n bytes without consuming them."""
         return self.source.look(n)
 
     def readinto(self, buffer: Any) -> int:
-        """The next bytes."""
+        """Read the next bytes into a buffer."""
         n = self.source.readinto(buffer)
         self.seen += bytes(buffer[:n])
         return n
@@ -398,7 +398,7 @@ def is_binary(data: bytearray) -> bool:
 
 
 def lines_in_blocks(stream: Stream, size: int) -> Iterator[Block]:
-    """The lines of one file; see `Sources.blocks`."""
+    """Yield the lines of one file; see `Sources.blocks`."""
     line, rest, ended = 1, b"", False
     first = True
     while not ended:
@@ -450,7 +450,7 @@ def without_mark(text: bytes, name: str) -> bytes:
 
 
 def files_of(source: Any) -> list[str]:
-    """The files that a path, a folder or a pattern stands for; FileNotFoundError if there are none."""
+    """Return the files of a path, a folder or a pattern; raise FileNotFoundError if there are none."""
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(f"a source is a path, a pattern, a folder, '-' or an open file, got {type(source).__name__}")
     name = os.fspath(source)
@@ -484,12 +484,12 @@ def forget_pipe(raw: Any) -> None:
 
 
 def is_regular(stat: os.stat_result) -> bool:
-    """Whether a file is one on disk, and no pipe or device."""
+    """Return whether a file is one on disk, and no pipe or device."""
     return S_ISREG(stat.st_mode)
 
 
 def standard_input() -> Any:
-    """The bytes of standard input."""
+    """Return the bytes of standard input as a stream."""
     return sys.stdin.buffer
 
 
@@ -497,7 +497,7 @@ def standard_input() -> Any:
 
 
 def decompressed(name: str, source: Any) -> Any:
-    """What a file holds, by how it begins: itself, or its content if it is compressed."""
+    """Return the content of a file, decompressed if its first bytes are those of a compressed file."""
     for magic, opener in COMPRESSIONS.items():
         if source.look(len(magic)) == magic:
             return opener(name, source)
@@ -505,7 +505,7 @@ def decompressed(name: str, source: Any) -> Any:
 
 
 def zstandard_stream(name: str, source: Any) -> Any:
-    """The content of a file compressed by zstd, by whichever library is there; SourceError if none is."""
+    """Return the content of a file compressed by zstd, by an installed library; raise SourceError if there is none."""
     for library, opener in ZSTANDARD.items():
         try:
             module = importlib.import_module(library)

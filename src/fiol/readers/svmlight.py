@@ -51,17 +51,17 @@ class Svmlight(Format):
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {"zero_based": ("true or false", is_true_or_false)}
     has_groups = False
 
-    def recognises(self, start: bytes) -> bool:
-        """Whether the first lines are such lines, and one of them has a feature."""
+    def recognizes(self, start: bytes) -> bool:
+        """Return whether the first lines are svmlight, and one of them has a feature."""
         lines = first_lines(start)
         return all(map(SVMLIGHT_LINE.fullmatch, lines)) and any(b":" in line.partition(b"#")[0] for line in lines)
 
     def infer(self, start: bytes, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Whether features are numbered from 0."""
+        """Infer whether features are numbered from 0."""
         return {"options": {"zero_based": has_feature_zero(start)}}
 
     def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """The rows of every block of text."""
+        """Yield the rows of every block of text."""
         zero_based = config.option("zero_based")
         if zero_based is None:
             zero_based = has_feature_zero(sources.start(START_SIZE)[0])
@@ -73,7 +73,7 @@ class Svmlight(Format):
 
 
 def has_feature_zero(start: bytes) -> bool:
-    """Whether a feature is number 0 in text that is perhaps cut off.
+    """Return whether a feature is number 0 in text that may be cut off.
 
     >>> has_feature_zero(b"1 10:2 # 0:\\n"), has_feature_zero(b"1 0:2\\n")
     (False, True)
@@ -98,7 +98,7 @@ class SvmlightLines:
             self.indices, self.data = np.empty(size // 4 + 1, np.int32), np.empty(size // 4 + 1)
 
     def __call__(self, block: Block, bad: BadLines) -> tuple[Chunk, Floats]:
-        """The rows and targets of a block; lines that cannot be read go to `bad.note`."""
+        """Return the rows and targets of a block; report unreadable lines by `bad.note`."""
         self.make_room(block.size)
         from fiol.readers.loops.svmlight_rows import svmlight_rows  # here: what only looks at files loads no compiler
 

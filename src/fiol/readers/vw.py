@@ -84,8 +84,8 @@ class VowpalWabbit(Format):
         "labels": ('"numbers" or "names"', lambda labels: labels in ("numbers", "names")),
     }
 
-    def recognises(self, start: bytes) -> bool:
-        """Whether all of the first lines look so."""
+    def recognizes(self, start: bytes) -> bool:
+        """Return whether all of the first lines are Vowpal Wabbit's text."""
         lines = first_lines(start)
         return bool(lines) and all(map(VW_LINE.fullmatch, lines))
 
@@ -94,7 +94,7 @@ class VowpalWabbit(Format):
         return {}
 
     def batches(self, config: ReaderConfig, sources: Sources, bad: BadLines) -> Iterator[Batch]:
-        """The rows of every block of text; where names would take much more room than the text, of parts of it."""
+        """Yield the rows of every block of text; of parts of a block where names take much more room than the text."""
         bits = config.option("bits")
         choice = NamespaceChoice.of(*(config.option(name) for name in ("ignore", "keep", "ngrams")))
         named_labels = config.option("labels") == "names"
@@ -130,7 +130,7 @@ class VwLines:
             self.indices, self.data = np.empty(entries, np.int32), np.empty(entries)
 
     def __call__(self, block: Block, bad: BadLines) -> Iterator[Batch]:
-        """The batches of a block, one as a rule; lines that cannot be read go to `bad.note`."""
+        """Return the batches of a block, usually one; report unreadable lines by `bad.note`."""
         self.make_room(block.size)
         self.start_batch(0)
         count = LineCount(block)
@@ -142,7 +142,7 @@ class VwLines:
             yield from self.batch(block, bad)
 
     def start_batch(self, place: int) -> None:
-        """No rows yet; the next ones start at this place of the block."""
+        """Begin a batch without rows; the next rows start at this place of the block."""
         self.row = self.n = self.kept = 0
         self.first = place
         self.table.start()

@@ -278,7 +278,7 @@ def drift_card(windows: Sequence[Window]) -> Card | None:
     across = Axis("rows", 0.0, float(ends[-1]))
     picture = figure(curves, across, axis_for("", losses), title)
     long = three_digits(median(window.rows for window in windows))
-    return Card(title, picture, f"Mean loss of every {long} rows or so (grey), and of nine such windows together.")
+    return Card(title, picture, f"Mean loss of every {long} rows or so (gray), and of nine such windows together.")
 
 
 def halves_after_start(losses: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:

@@ -250,7 +250,7 @@ async def learn(server: Server, request: Request) -> Response:
 
 
 def idempotency(request: Request, body: bytes) -> tuple[str | None, bytes]:
-    """Return the idempotency key of a request, and a digest of all that it asks for."""
+    """Return the idempotency key of a request, and a digest of the request."""
     key = request.headers.get("idempotency-key")
     if key is None:
         return None, b""

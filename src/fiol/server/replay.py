@@ -23,7 +23,7 @@ def learn_records(
     """Teach a model the rows of records, at once if it accepts all; return position and reason of those it refuses.
 
     A record that the model does not accept, for whatever reason, is skipped as a whole. `rows` are the encoded rows of
-    all records, if they are at hand.
+    all records, if the caller has them.
     """
     rounds = served.model.rounds
     together, last = joined_records([record for _, record in records]), records[-1][0]

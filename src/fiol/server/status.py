@@ -19,7 +19,7 @@ from fiol.training.metrics import finite_or_none
 
 #: Seconds for which a status is kept: any number of dashboards costs as much as one.
 STATUS_SECONDS = 0.5
-#: Seconds between two comparisons of weights, or so many times the processor time of one, if that is more.
+#: Seconds between two comparisons of weights, or this multiple of the processor time of one, if that is more.
 COMPARE_SECONDS, COMPARE_FACTOR = 2.0, 50.0
 #: Metrics that grow with the number of rows; only those of the shown model are sent.
 DETAILS = ("windows", "calibration", "members", "drift")

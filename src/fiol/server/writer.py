@@ -453,7 +453,7 @@ class Writer(threading.Thread):
         for loop, commands in by_loop.items():
             try:
                 loop.call_soon_threadsafe(resolve, commands)
-            except RuntimeError:  # the loop is closed: nobody waits
+            except RuntimeError:  # the loop is closed: no request waits
                 continue
 
     # --- duties beside requests ---------------------------------------------------------------

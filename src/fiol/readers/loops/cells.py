@@ -76,7 +76,7 @@ SMALL = np.uint64(0x20) * ONES
 
 @inlined_strictly
 def is_one_of(words, start, stop, fields):
-    """Whether a cell is one of these fields of at most 8 bytes."""
+    """Return whether a cell is one of these fields of at most 8 bytes."""
     if stop - start > U8 or stop == start:
         return False
     word = words[start] & FIRST_BYTES[stop - start]
@@ -90,7 +90,7 @@ def is_one_of(words, start, stop, fields):
 
 @inlined_strictly
 def is_missing_field(data, words, start, stop):
-    """Whether a field of CSV says that a value is missing."""
+    """Return whether a field of CSV is a missing value."""
     size = stop - start
     if size == U0:
         return True
@@ -111,7 +111,7 @@ def lowered(word):
 
 @inlined_strictly
 def fixed_feature(f, fixed, table, names):
-    """The number, from 1, of a feature whose name is known beforehand, 0 if there is no room; and how many names."""
+    """Return the number, from 1, of a feature with a fixed name, 0 without room; and the count of names."""
     known, fixed_words, fixed_ends = fixed
     _slots, about, text, text_words = table
     found = np.uint64(known[f])
@@ -131,7 +131,7 @@ def fixed_feature(f, fixed, table, names):
 
 @inlined_strictly
 def text_feature(words, start, stop, j, prefixes, table, names, mask):
-    """The number, from 1, of the feature of column j that a text is; 0 if there is no room. And names, mask."""
+    """Return the number, from 1, of the feature of a text in column j, 0 without room; and names, mask."""
     prefix_words, prefix_ends = prefixes
     slots, about, _text, text_words = table
     k, prefix_end, owner, size = (
@@ -155,7 +155,7 @@ def text_feature(words, start, stop, j, prefixes, table, names, mask):
 
 @inlined_strictly
 def form_or_null(data, words, start, stop, kind, form, is_csv):
-    """The form of a cell; NULL if it says that its value is missing."""
+    """Return the form of a cell; NULL if its value is missing."""
     if form == TEXT and kind == NUMBER_CELL:
         if is_csv and (is_missing_field(data, words, start, stop) or is_one_of(words, start, stop, MARKER_FIELDS)):
             return NULL
@@ -172,7 +172,7 @@ def form_or_null(data, words, start, stop, kind, form, is_csv):
 
 @inlined_strictly
 def is_whole(data, start, stop):
-    """Whether a number is at most 14 digits, and a minus perhaps."""
+    """Return whether a number has at most 14 digits, perhaps after a minus, and nothing else."""
     whole, k = stop - start <= U14, start
     while k < stop:
         whole &= DIGIT_0 <= data[k] <= DIGIT_9 or (data[k] == MINUS and k == start)
@@ -220,7 +220,7 @@ def truth_of_cell(words, start, stop, form):
 
 @inlined_strictly
 def part_of_moment(part, base, days, month, micros):
-    """The feature of a part of a moment (time, month, day of the week, hour), and its value."""
+    """Return the feature of a part of a moment (time, month, day of the week, hour), and its value."""
     if part == 0:
         return base, np.float64((days - 10957) * 86400000000 + micros) / 86400000000.0  # since 2000
     if part == 1:
@@ -246,7 +246,7 @@ def next_word(data, words, k, stop, p):
 
 @inlined_strictly
 def next_ngram(first, size, count, most):
-    """The first word and the size of the next n-gram of `count` words; there is none if the size is beyond `most`."""
+    """Return the first word and the size of the next n-gram of `count` words; a size beyond `most` if there is none."""
     size = max(size, 2)
     while first + size > count and size <= most:
         size, first = size + 1, 0
@@ -356,7 +356,7 @@ def add_cell(data, words, end, scratch, j, cell, cells, columns, fixed, prefixes
 
 @inlined_strictly
 def add_cells(data, words, end, scratch, cells, columns, fixed, prefixes, table, rows, row, n, names, mask, low, high):
-    """The features of one row of cells, column by column, behind the `n` entries that are there.
+    """Add the features of one row of cells, column by column, behind the `n` entries that are there.
 
     `cells` are where every cell starts and stops in `data`, its form, its number if it is one, the cell of every column
     (-1 for none), and whether they are of CSV, where text may say that a value is missing. What is behind `scratch`

@@ -28,7 +28,7 @@ from fiol.readers.loops.words import (
 
 @inlined_strictly
 def blanks_at(data, p):
-    """How many blanks and tabs there are from p on."""
+    """Return the number of blanks and tabs from p on."""
     count = U0
     while data[p + count] == SPACE or data[p + count] == TAB:
         count += U1
@@ -175,7 +175,7 @@ def csv_rows(
 
 @jit_beside
 def ends_in_quotes(data, words, size, delimiter, quote):
-    """Whether a text that ends with a line ends within quotes, which count where a field begins."""
+    """Return whether a text of whole lines ends within quotes, which count where a field begins."""
     data, words = borrowed((data, words))
     p, quotes, inside = U0, np.uint64(quote) * ONES, False
     while True:

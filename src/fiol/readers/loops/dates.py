@@ -34,7 +34,7 @@ LETTER_A, LETTER_P, LETTER_M = (ord(c) for c in "apm")
 
 @inlined_strictly
 def two_digits(data, p):
-    """The number that two digits are; -1 if they are none."""
+    """Return the number of two digits; -1 if one is no digit."""
     a, b = np.int64(data[p]) - DIGIT_0, np.int64(data[p + U1]) - DIGIT_0
     return 10 * a + b if 0 <= a <= 9 and 0 <= b <= 9 else -1
 

@@ -47,7 +47,7 @@ HEXADECIMAL = np.array([int(chr(c), 16) if chr(c) in "0123456789abcdefABCDEF" el
 
 @inlined_strictly
 def text_of_json(data, words, p, end, written):
-    """A text of JSON whose first byte is at p: where it starts and stops, where its quote is, and what was written.
+    """Return where the JSON text at p starts and stops, where its quote is, and what was written.
 
     A text with escapes is written without them from `written` on. It stops at 0 if it is none, or one that another way
     has to look at.
@@ -103,7 +103,7 @@ def text_of_json(data, words, p, end, written):
 
 @inlined_strictly
 def json_number(data, words, p):
-    """The number of JSON at p, where it ends, and whether it is one, by JSON's rules, that is decided here."""
+    """Return the number of JSON at p, where it ends, and whether it is one, by JSON's rules, that is decided here."""
     first = p + np.uint64(data[p] == MINUS)
     value, stop, code = number_at(data, words, p)
     fine = code == DONE and DIGIT_0 <= data[first] <= DIGIT_9

@@ -28,7 +28,7 @@ def owned(owner, size):
 
 @inlined_strictly
 def find_name(words, start, stop, owner, front, prefix, table, mask):
-    """The slot of an owner's name from start to stop, or the free one where it belongs; and its hash.
+    """Return the slot of an owner's name from start to stop, or the free slot for it; and its hash.
 
     There are `prefix` bytes in front of it in its text. For `MOST_OWNER` these begin with `front`: words, and from
     where to where.
@@ -55,7 +55,7 @@ def find_name(words, start, stop, owner, front, prefix, table, mask):
 
 @inlined_strictly
 def has_room(table, names, size):
-    """Whether there is room for one more name of this many bytes."""
+    """Return whether there is room for one more name of this many bytes."""
     _slots, about, text, _text_words = table
     return names + U1 < np.uint64(about.shape[0]) and about[names, U0] + size + U16 <= np.uint64(text.shape[0])
 
@@ -98,7 +98,7 @@ def rehash(slots, about, names, mask):
 
 @inlined_strictly
 def take_back(table, names, kept):
-    """How many names there are without those behind the first `kept`: those that were added last."""
+    """Return the count of names without those added last, behind the first `kept`."""
     slots, about, _text, _text_words = table
     while names > kept:
         names -= U1

@@ -54,7 +54,7 @@ MOST_DIGITS = 19
 
 
 def power_of_five(q: int) -> int:
-    """The first 128 bits of 5^q, rounded down for q >= 0 and up otherwise.
+    """Return the first 128 bits of 5^q, rounded down for q >= 0 and up otherwise.
 
     >>> hex(power_of_five(1)), hex(power_of_five(-1))
     ('0xa0000000000000000000000000000000', '0xcccccccccccccccccccccccccccccccd')
@@ -76,7 +76,7 @@ FIVES = np.array(
 
 @inlined_strictly
 def digits_at(word):
-    """How many of 8 bytes, from the first, are digits in a row, and the integer that these are."""
+    """Return how many of 8 bytes, from the first, are digits in a row, and their integer."""
     t = word ^ ZEROS  # digits are 0 to 9
     other = (((t & LOW_7) + TO_HIGH) | t) & HIGH
     k = U8
@@ -100,7 +100,7 @@ def wide_product(a, b):
 
 @inlined_strictly
 def leading_zeros(w):
-    """How many bits of w, from the highest, are 0, for w > 0."""
+    """Return how many bits of w, from the highest, are 0, for w > 0."""
     n = 0
     for shift in (32, 16, 8, 4, 2, 1):
         if w >> np.uint64(64 - shift) == U0:
@@ -111,7 +111,7 @@ def leading_zeros(w):
 
 @inlined_strictly
 def nearest(w, q):
-    """The double nearest to w 10^q, for w > 0; -1 if that is not decided here."""
+    """Return the double nearest to w 10^q, for w > 0; -1 if that is not decided here."""
     if q < LEAST_POWER or q > MOST_POWER:
         return -1.0
     shift = leading_zeros(w)
@@ -143,7 +143,7 @@ def nearest_double(w, q):
 
 @inlined_strictly
 def first_digits(data, p, end):
-    """The first 19 digits, but for zeros before them, between p and the end, as an integer; how many follow them."""
+    """Return the first 19 digits after leading zeros, between p and the end, as an integer; and how many follow."""
     w, count, dropped = U0, 0, 0
     while p < end:
         if data[p] != POINT:
@@ -158,7 +158,7 @@ def first_digits(data, p, end):
 
 @inlined_strictly
 def number_at(data, words, p):
-    """The number that starts at p, where it ends, and whether it is one: DONE, HARD, or NO_VALUE."""
+    """Return the number that starts at p, where it ends, and whether it is one: DONE, HARD, or NO_VALUE."""
     negative = data[p] == MINUS
     p += np.uint64(negative | (data[p] == PLUS))  # no branch: signs are as they like
     first, w = p, U0
@@ -206,7 +206,7 @@ def number_at(data, words, p):
 
 @inlined_strictly
 def known_number(value, code, start, hards, hard):
-    """A number found at `start`, or if it is HARD what Python says, its place written down; how many were HARD."""
+    """Return a number found at `start`, by Python if it is HARD, whose place is noted; and the count of HARD ones."""
     hard_at, hard_values, known = hard
     if code == HARD:
         if hards < known:

@@ -32,13 +32,13 @@ MOST = np.uint64(2**31 - 1)
 
 @inlined_strictly
 def ends_token(c):
-    """Whether a byte of svmlight ends what is before it."""
+    """Return whether a byte ends a token of svmlight."""
     return c == SPACE or (c == NEWLINE) | (c == TAB) | (c == RETURN) | (c == SHARP)
 
 
 @inlined_strictly
 def after_query(data, words, p):
-    """Where "qid:" and an integer, which may be at p, end; p if they are not there."""
+    """Return where "qid:" and an integer, which may be at p, end; p if they are not there."""
     if words[p] & HALF != QUERY:
         return p
     start = p + U4
@@ -93,7 +93,7 @@ def feature_value_at(data, words, p, hards, hard, low, high):
 def svmlight_rows(
     data, words, p, end, base, row, n, y, indptr, indices, values, hard_at, hard_values, known, low, high
 ):
-    """Rows of svmlight from p to the end: written behind the `row` rows and `n` entries that are there.
+    """Write rows of svmlight from p to the end behind the `row` rows and `n` entries that are there.
 
     The first feature has number `base`. Returns what was found (DONE at the end), where, how many rows and entries
     there are, and how many numbers were HARD. Of these the first `known` are in `hard_values`; where the others start

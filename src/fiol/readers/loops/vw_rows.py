@@ -63,7 +63,7 @@ LOWER_CASE, THREE_BYTES = np.uint64(0x202020), np.uint64(0xFFFFFF)
 
 @inlined_strictly
 def name_end(data, words, p):
-    """Where the name ends that starts at p."""
+    """Return where the name ends that starts at p."""
     while True:
         word = words[p]
         hit = low_bytes(word, FIRST_VISIBLE) | equal_bytes(word, COLONS) | equal_bytes(word, BARS)
@@ -76,7 +76,7 @@ def name_end(data, words, p):
 
 @inlined_strictly
 def ends_number(c):
-    """Whether a byte of Vowpal Wabbit's text ends the number before it."""
+    """Return whether a byte of Vowpal Wabbit's text ends the number before it."""
     return c == SPACE or (c == NEWLINE) | (c == BAR) | (c == TAB) | (c == RETURN)
 
 
@@ -340,7 +340,7 @@ def vw_rows(
     spaces, space_slots, space_about, space_text, space_words, digits, digit_words,
     hard_at, hard_values, known, low, high, named_labels,
 ):  # fmt: skip
-    """Rows of Vowpal Wabbit's text from p to the end, written behind the `row` rows and `n` entries that are there.
+    """Write rows of Vowpal Wabbit's text from p to the end behind the `row` rows and `n` entries that are there.
 
     `tags[row]` is where the tag starts and ends, both 0 without one, where the line starts, and with `named_labels`
     where the label starts and ends; a target is NaN where there is none, a weight 1.

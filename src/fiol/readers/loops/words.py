@@ -28,20 +28,20 @@ def place_of(hit):
 
 @inlined_strictly
 def equal_bytes(word, pattern):
-    """The high bits of those of 8 bytes that are those of the pattern; others behind the first such one may be set."""
+    """Mark by high bits which of 8 bytes equal the pattern; bytes behind the first such one may be marked too."""
     v = word ^ pattern
     return (v - ONES) & ~v & HIGH
 
 
 @inlined_strictly
 def low_bytes(word, least):
-    """The high bits of those of 8 bytes that are below the least, at most 128, as `equal_bytes` has them."""
+    """Mark those of 8 bytes that are below the least, at most 128, as `equal_bytes` does."""
     return (word - least) & ~word & HIGH
 
 
 @inlined_strictly
 def hash_of(words, p, end, h):
-    """A hash of 64 bits of the bytes from p to the end, from the hash h of what is before them."""
+    """Return a hash of 64 bits of the bytes from p to the end, continuing the hash h of the bytes before them."""
     h = (h ^ (end - p)) * MIXER
     while p + U8 <= end:
         h = (h ^ words[p]) * MIXER
@@ -53,7 +53,7 @@ def hash_of(words, p, end, h):
 
 @inlined_strictly
 def same_bytes(words, p, end, others, o):
-    """Whether the bytes from p to the end are those from o on in others."""
+    """Return whether the bytes from p to the end are those from o on in others."""
     while p + U8 <= end:
         if words[p] != others[o]:
             return False
@@ -64,7 +64,7 @@ def same_bytes(words, p, end, others, o):
 
 @inlined_strictly
 def appended(words, k, stop, target_words, o):
-    """Where the bytes from k to stop end once they are written to a target, from o on; what is behind may change."""
+    """Write the bytes from k to stop to a target, from o on, and return where they end; bytes behind may change."""
     while k < stop:
         target_words[o] = words[k]
         o += U8
