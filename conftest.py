@@ -64,7 +64,7 @@ ENSEMBLES_COMPILED = (
 
 @pytest.fixture(autouse=True)
 def examples_in_the_interpreter(request):
-    """Examples compile nothing but what asks for it: they tell what comes out, which is the same either way."""
+    """Run examples in the interpreter, except those that ask for compiled code: results do not depend on it."""
     if not isinstance(request.node, pytest.DoctestItem) or request.node.name in COMPILED:
         yield
         return

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.report import header, progress, table
+from benchmarks.report import checkout, header, progress, table
 
 HERE = Path(__file__).parents[1]
 START = """
@@ -88,13 +88,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.first_use", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("others", nargs="*", type=Path, metavar="OTHER", help="a folder with another version")
+    parser.add_argument("others", nargs="*", type=checkout, metavar="OTHER", help="a folder with another version")
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="runs of each case and version (default 3)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all times")
     given = parser.parse_args(arguments)
-    for other in given.others:
-        if not (other / "src" / "fiol").is_dir():  # or this version would be compared with itself
-            parser.error(f"{other} holds no version of fiol")
     roots = [*(other.resolve() for other in given.others), HERE]
     best: dict[str, dict[str, tuple[float, float]]] = {case: {} for case in CASES}
     for turn in range(given.turns):

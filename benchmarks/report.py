@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timezone
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import fiol
@@ -17,6 +19,7 @@ __all__ = [
     "FIT_FROM",
     "Contestant",
     "Target",
+    "checkout",
     "decades",
     "exponent",
     "fit_ranges",
@@ -60,6 +63,16 @@ def progress(text: str) -> None:
         print(f"\r{text:<78}\r{text}", end="", file=sys.stderr, flush=True)
     elif text:
         print(text, file=sys.stderr, flush=True)
+
+
+def checkout(folder: str) -> Path:
+    """Return the path of a folder with another version of this project; the type of an argument of a script.
+
+    A script that runs in any other folder would compare this version with itself.
+    """
+    if not Path(folder, "src", "fiol").is_dir():
+        raise argparse.ArgumentTypeError(f"{folder} holds no version of fiol")
+    return Path(folder)
 
 
 def header(program: str, arguments: list[str] | None, quick: bool, packages: Iterable[str] = ()) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.report import header, progress, table
+from benchmarks.report import checkout, header, progress, table
 
 HERE = Path(__file__).parents[1]
 #: Under these keys a benchmark writes times of contestants by name.
@@ -83,7 +83,7 @@ def named_times(label: str, found: dict[str, Any]) -> Iterator[tuple[str, float]
 def main(arguments: list[str] | None = None) -> None:
     """Run both versions in turns and print the ratios, the largest first."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.versus", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("other", type=Path, metavar="OTHER", help="a folder with another version of this project")
+    parser.add_argument("other", type=checkout, metavar="OTHER", help="a folder with another version of this project")
     parser.add_argument("benchmark", metavar="BENCHMARK", help="step, stream, ensembles or estimators")
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="runs of each version (default 3)")
     parser.add_argument("--cpu", action="store_true", help="processor time in place of the time on the wall")
@@ -91,8 +91,6 @@ def main(arguments: list[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else arguments
     cut = words.index("--") if "--" in words else len(words)
     given, options = parser.parse_args(words[:cut]), words[cut + 1 :]
-    if not (given.other / "src" / "fiol").is_dir():
-        parser.error(f"{given.other} holds no version of fiol")
     best: dict[str, dict[str, float]] = {"this": {}, "other": {}}
     for turn in range(given.turns):
         for name, root in (("other", given.other.resolve()), ("this", HERE)):

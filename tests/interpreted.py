@@ -28,14 +28,14 @@ def interpret(patch):
 
 
 def interpret_ensembles(patch):
-    """Default ensembles, too."""
+    """Let default ensembles work in the interpreter, too."""
     from fiol.engine.ensemble.engine import make_engine
 
     patch.setattr(learner_core, "make_engine", make_engine)
 
 
 def check_uncompiled(patch):
-    """Let the checks of a component, which another test compiles beside others, look at its copies alone."""
+    """Patch `fiol.checks` to check only the copies of a component: another test checks its compiled code."""
     from fiol import checks
 
     stream = checks.stream
@@ -44,7 +44,7 @@ def check_uncompiled(patch):
 
 
 def interpret_all(patch):
-    """The same, and single steps, audits and models from files, too."""
+    """Let learners, models of several, single steps, audits and models from files work in the interpreter."""
     from fiol.integrations.estimator_file import Saved
     from fiol.regret import audit
 

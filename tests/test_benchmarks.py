@@ -534,7 +534,7 @@ def small_tasks(tuning, rows=30):
 
 @pytest.fixture(scope="module")
 def tuned(tuning, tmp_path_factory):
-    """A whole quick run in the interpreter, without others' libraries: its report and its numbers."""
+    """Return report and numbers of a quick run in the interpreter, without other libraries."""
     path = tmp_path_factory.mktemp("bench") / "new" / "tuning.json"
     with redirect_stdout(io.StringIO()) as printed:
         tuning.main(["--quick", "--no-vw", "--no-river", "--json", str(path)], compiled=False)
@@ -1000,12 +1000,11 @@ def test_times_are_read_from_benchmark_json():
     assert dict(times(by_set)) == {"us, a9a: gate": 2.0}
 
 
-def test_folder_without_a_version_raises(tmp_path, capsys):
-    from benchmarks.versus import main
-
+@pytest.mark.parametrize(("script", "benchmark"), [("versus", ["step"]), ("first_use", [])])
+def test_folder_without_another_version_raises(script, benchmark, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        main([str(tmp_path), "step"])
-    assert "holds no version of fiol" in capsys.readouterr().err
+        importlib.import_module(f"benchmarks.{script}").main([str(tmp_path), *benchmark])
+    assert f"{tmp_path} holds no version of fiol" in capsys.readouterr().err
 
 
 # --- single events ----------------------------------------------------------------------------
@@ -1105,12 +1104,6 @@ def story_numbers():
         "memory": {"default, file": 92.0},
         "growth": {"rows": [[100, 1.0], [1000, 1.0]]},
     }
-
-
-def test_first_use_refuses_a_folder_without_another_version(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        load("first_use").main([str(tmp_path)])
-    assert f"{tmp_path} holds no version of fiol" in capsys.readouterr().err
 
 
 def test_story_page_begins_with_what_is_lost(story_numbers):

@@ -51,7 +51,7 @@ def new(update=None, **options):
 
 
 def state_of(model):
-    """All that a model knows, but for the room it has made for features to come."""
+    """Return all arrays of a model as bytes, without memory reserved for new features."""
     n = model.n_features
     return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.core.arrays().items()}
 
@@ -296,7 +296,7 @@ def test_ensemble_round_trips_through_json():
     ("loss", "dtype"), [(Logistic(), "float64"), (Squared(), "float32")], ids=["logistic", "squared"]
 )
 def test_ensemble_single_events_have_the_bits_of_chunks(loss, dtype):
-    """Rows one by one, by dicts, arrays and chunks of any size: scores, weights and all that is known."""
+    """Scores, weights and state are equal for single rows, dicts, arrays and chunks of any size."""
     rng = np.random.default_rng(4)
     rows = [{f"f{(7 * i + j) % 40}": float(x) for j, x in enumerate(rng.normal(size=12))} for i in range(120)]
     rows[60]["f3"] = 1e60  # which single events leave to chunks

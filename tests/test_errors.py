@@ -231,7 +231,7 @@ def test_invalid_components_raise_when_constructed(build, message):
 
 
 def both(cases):
-    """Each in the interpreter, and compiled if that is the code of a plain step: others cost seconds each."""
+    """Run each case in the interpreter, and compiled if a plain step has that code: other kernels take seconds."""
     plain = [(case, True) for case in cases if not case.keys() & {"loss", "regularizer", "geometry", "solver"}]
     return pytest.mark.parametrize(("changes", "compiled"), [*((case, False) for case in cases), *plain], ids=name_of)
 

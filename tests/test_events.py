@@ -47,7 +47,7 @@ ROWS = st.lists(st.tuples(st.dictionaries(NAMES, VALUES, max_size=6), st.sampled
 
 
 def outcome(call, *arguments):
-    """What a call returns, or which error it raises."""
+    """Return the result of a call, or the error it raises."""
     try:
         return call(*arguments)
     except Exception as error:
@@ -55,7 +55,7 @@ def outcome(call, *arguments):
 
 
 def careful(learner):
-    """The same learner, which takes a second look at everything."""
+    """Return the learner with every event sent to the fallback."""
     learner.engine.__class__ = type(
         "Careful", (type(learner.engine),), {"prepare_fast_path": lambda *_, **__: NO_FAST_PATH}
     )

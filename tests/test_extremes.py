@@ -119,7 +119,7 @@ def test_rows_too_long_for_passive_aggressive_raise(update):
 
 
 def kinds(cases):
-    """What became of the cases, and the first that is wrong."""
+    """Return the kinds of outcomes of the cases; raise on the first wrong case."""
     outcomes = [(case, extremes.judge(case)) for case in cases]
     wrong = [(case, outcome.why) for case, outcome in outcomes if outcome.kind == "wrong"]
     assert not wrong, wrong[0]
@@ -398,7 +398,7 @@ def test_float32_single_rows_raise_on_overflow():
 
 
 def test_float32_learns_large_values_in_range():
-    """Large values are looked at twice, and learned from like any others."""
+    """Large values go to the fallback and are learned from like any others."""
     learner, wide = single(), fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
     np.testing.assert_allclose(learner.learn(1e14 * X, Y), wide.learn(1e14 * X, Y), rtol=1e-4, atol=1e-4)
 

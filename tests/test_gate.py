@@ -60,7 +60,7 @@ def new(update=None, **options):
 
 
 def state_of(model):
-    """All that a model knows, but for the room it has made for features to come."""
+    """Return all arrays of a model as bytes, without memory reserved for new features."""
     n = model.n_features
     return {name: (a[:n] if "state." in name else a).tobytes() for name, a in model.core.arrays().items()}
 

@@ -1,4 +1,4 @@
-"""Importances of features and columns: weight times standard deviation, in models of all ways in."""
+"""Importances of features and columns: weight times standard deviation, for every kind of input."""
 
 import json
 

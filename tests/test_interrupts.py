@@ -47,7 +47,7 @@ CASES = {
 
 
 def known(model):
-    """All that a model knows, but for the room it has made for features to come."""
+    """Return all arrays of a model as bytes, without memory reserved for new features."""
     if isinstance(model, OneVsRest):
         return model.classes, model.names, model.n_features, [known(learner)[-1] for learner in model.core.all_learners]
     kept = {}
@@ -135,7 +135,7 @@ def test_interrupted_learn_keeps_the_reported_rows(case, late, monkeypatch, shor
 
 
 def look_twice(monkeypatch):
-    """Let every event be one that needs a second look: rounds of others cannot be interrupted."""
+    """Send every event to the fallback: rounds of the fast path cannot be interrupted."""
     monkeypatch.setattr(Engine, "prepare_fast_path", lambda self, learning: NO_FAST_PATH)
 
 
@@ -163,7 +163,7 @@ def test_interrupted_event_keeps_names_and_weights_consistent(kind, late, monkey
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="nothing is compiled")
 def test_interrupt_between_class_learners_completes_the_round(monkeypatch):
-    """Some have made the round, others not yet: all make it."""
+    """All classes complete a round that is interrupted between two of them."""
     rows = [{"a": 1.0 + k, "b": 2.0 - k} for k in range(4)]
     update = LASSO.replace(
         step_size=LASSO.step_size.replace(centered=0)

@@ -139,7 +139,7 @@ def learner(update, compiled=False, **options):
 
 
 class Data(NamedTuple):
-    """Rows of few digits, whose features appear one after the other and are of very different size."""
+    """Rows of few digits, whose features appear one at a time and differ widely in size."""
 
     X: sparse.csr_matrix
     y: np.ndarray
@@ -175,7 +175,7 @@ def data(loss, rows=ROWS, seed=0):
 
 
 def bits(model):
-    """All that can be seen of a learner, bit by bit."""
+    """Return the public state of a learner as bytes."""
     numbers = model.weights, model.last_weights, np.array([model.intercept, model.rounds, model.n_features])
     return [a.tobytes() for a in numbers], model.names
 
@@ -211,7 +211,7 @@ def in_parts(model, rows, size=5):
 
 
 def with_duplicates(X):
-    """The same matrix with every other entry in two halves, and zeros, in no order."""
+    """Return an equal matrix with every second entry split into halves, explicit zeros, and unsorted indices."""
     X = X.tocoo()
     half = np.arange(X.nnz) % 2 == 0
     row, col = np.concatenate([X.row, X.row[half], [0]]), np.concatenate([X.col, X.col[half], [D - 1]])
@@ -1213,7 +1213,7 @@ def test_untrained_learner_can_be_saved(path):
 
 
 def alter(path, change):
-    """Change what a file says; the kind and meta are found beside the keys of the learner's header."""
+    """Change the header of a file; kind and meta stand beside the keys of the learner's header."""
     outer, arrays = model_file.read(path)
     header = {**outer.pop("model"), **outer}
     change(header, arrays)
@@ -1381,7 +1381,7 @@ def test_load_of_other_files_raises(path):
 
 
 class Mine(fiol.Regularizer):
-    """A user's own component: half of the way to 0."""
+    """A user's own component: halves weights."""
 
     rate: float = 0.5
 

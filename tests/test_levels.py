@@ -1,4 +1,4 @@
-"""Models with curves and pairs: their features, the same bits by every way in, merges, losses on made-up tables."""
+"""Models with curves and pairs: features, equal bits for every kind of input, merges, losses on made-up tables."""
 
 import itertools
 import json

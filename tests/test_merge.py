@@ -69,7 +69,7 @@ def trained_by_name(update, rows, seed, order=range(D), model=None, **options):
 
 
 def record(model):
-    """All that merging may depend on, by name and without what reading does not see."""
+    """Return the state that merging may depend on, by name."""
     model = model.copy()
     model.settle()
     engine, each = model.engine, model.update.geometry.reparametrization().weights_per_feature
@@ -90,7 +90,7 @@ def record(model):
 
 
 def assert_same(a, b, rtol=1e-9, atol=1e-12, goes_on=True):
-    """The same numbers of every feature, and the same scores of rows to come."""
+    """Check that the numbers of every feature and the scores of new rows are equal."""
     found, expected = record(a), record(b)
     assert found.keys() == expected.keys()
     for name, value in expected.items():

@@ -1,4 +1,4 @@
-"""Names of losses, penalties and algorithms in all ways in."""
+"""Names of losses, penalties and algorithms in every interface."""
 
 import pytest
 from tests.interpreted import interpret

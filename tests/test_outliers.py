@@ -1,4 +1,4 @@
-"""A few wrong values do not silence their column: in streams, in `fit`, by every way in."""
+"""A few wrong values do not silence their column: in streams, in `fit`, for every kind of input."""
 
 import numpy as np
 import pytest

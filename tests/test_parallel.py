@@ -319,7 +319,7 @@ def test_parallel_lanes_match_separate_members(loss, monkeypatch):
 
 
 def pooled(rules, base, parts, step_scales):
-    """What the kernel makes of records [feature, 2, lane], and the costs."""
+    """Merge records [feature, 2, lane] by the kernel; return them and the costs."""
     new, costs, tables = base.copy().ravel(), np.zeros(base.shape[2]), np.concatenate([one.ravel() for one in parts])
     known = (0.0,) * base.shape[2], rules.ravel(), step_scales, len(parts), base.ravel(), tables
     interpreted(merge_records)(*known, new, costs)

@@ -171,7 +171,7 @@ def test_ftrl_returns_weights_to_zero(l1, l2):
 
 @pytest.mark.parametrize("preset", [FTRLProximal, ImplicitFTRL], ids=lambda preset: preset.__name__)
 def test_per_round_penalty_zeroes_absent_features(preset):
-    """The same where the penalty counts once per round: what is not seen again vanishes, exactly."""
+    """A penalty that counts once per round sets weights of features that are not seen again to exactly 0."""
     model = learner(preset(Logistic(), L1(0.05)))
     model.learn(one_feature(0, 5), np.ones(5))
     assert model.weights[0] > 0.0

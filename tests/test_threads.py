@@ -28,7 +28,7 @@ Y = [1.0, -1.0, 1.0]
 
 
 def in_another_thread(work, timeout=20.0):
-    """What `work()` returns in another thread; None if that takes too long."""
+    """Return `work()` of another thread; None if that takes too long."""
     found = []
     thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
     thread.start()
@@ -224,7 +224,7 @@ def test_free_threaded_python_is_refused_at_import():
 
 
 def everything(value, seen=None):
-    """All that a model consists of, by value, down to capacities and memories."""
+    """Return the whole state of a model by value, capacities and caches included."""
     seen = {} if seen is None else seen
     if id(value) in seen or type(value).__module__.startswith("fiol.components"):
         return None

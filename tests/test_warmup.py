@@ -74,7 +74,7 @@ def called(monkeypatch):
 
 
 def use(model):
-    """What a server or a notebook does."""
+    """Use a model as a server or a notebook does."""
     if hasattr(model, "fit"):
         y = THREE if hasattr(model, "classes_") and len(model.classes_) == 3 else SIGNS
         model.set_params(max_iter=2).fit(X, y)

@@ -206,14 +206,14 @@ def test_learner_with_noise_is_saved_and_merged(tmp_path, loss):
 
 
 class SlowCurvature(fiol.Curvature):
-    """Knows nothing of noise."""
+    """A curvature step size without a model of noise."""
 
     def h(self, s, unit):
         return 2.0 * (self.prior + s[0] / unit)
 
 
 class OwnNoise(fiol.Curvature):
-    """Forgets in its own way."""
+    """A curvature step size with its own forgetting."""
 
     def for_loss(self, loss):
         return self

@@ -13,7 +13,7 @@ import fiol
 
 
 class Bent(fiol.Loss):
-    """A user's own loss with two kinks, of which it knows nothing but the derivative."""
+    """A user's own loss with two kinks and no method but the derivative."""
 
     def value(self, z, y):
         return max(-2.0 * (z - y), 0.0, z - y - 0.5)

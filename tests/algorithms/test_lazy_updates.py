@@ -359,7 +359,7 @@ OWN = np.array([0.0, 0.02, 0.1, 0.05, 0.3, 0.01])
 
 
 class Unknown(fiol.Regularizer):
-    """A penalty that does not say what it consists of."""
+    """A penalty that does not declare its parts."""
 
     lam: float = 0.0531
 
@@ -414,7 +414,7 @@ REGULARIZER_STEPS = (
 
 
 def cascade(update, geometry, averaging):
-    """The same choice, written as a table of cases that knows every class."""
+    """Return the cheapest lazy update by a table of cases that lists every class."""
     penalty, step_size, push = update.regularizer, update.step_size, update.regularizer_step.pushes
     box = isinstance(penalty, fiol.Box)
     if isinstance(update.regularizer_step, fiol.IgnoredRegularizer):

@@ -50,7 +50,7 @@ def assert_same(reference, *learners):
 
 
 def learned(update, stream, intercept=False, average=False, compiled=False):
-    """What a learner makes of a stream, in the order of `table1.Played`."""
+    """Return scores and weights of a learner after a stream, in the order of `table1.Played`."""
     d = stream.x.shape[1]
     learner = fiol.Learner(update, n_features=d, intercept=intercept, average=average, compiled=compiled)
     scores = learner.learn(*stream)

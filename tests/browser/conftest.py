@@ -1,4 +1,4 @@
-"""Pages of the system's Chromium; `make test-browser` runs these tests, all others do without a browser."""
+"""Pages of the system's Chromium, for the tests of `make test-browser`."""
 
 import os
 import shutil

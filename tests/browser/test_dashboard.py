@@ -1,4 +1,4 @@
-"""The dashboard in a browser: live figures, roll-back, tokens, themes, phones, screen readers, hostile texts."""
+"""The dashboard in a browser: live figures, roll-back, tokens, themes, phones, screen readers, hostile text."""
 
 import pytest
 from tests.server.serving import client_of, learn, predict, row, rows
@@ -30,7 +30,7 @@ def wait_live(page, text="Live"):
 
 
 def chart_table(page, panel):
-    """The texts of all cells of the table under a chart, row by row."""
+    """Return the text of every cell of the table under a chart, row by row."""
     return [line.locator("th, td").all_inner_texts() for line in page.locator(f"#{panel} .data table tr").all()]
 
 

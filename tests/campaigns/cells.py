@@ -1,4 +1,4 @@
-"""Mutated lines of CSV and JSON: no crash, no hang, and nothing is read otherwise than it says.
+"""Mutated lines of CSV and JSON: no crash, no hang; the compiled loop agrees with a slow one.
 
     python tests/campaigns/cells.py [--lines N] [--seed N] [--only FORMAT]
 
@@ -90,7 +90,7 @@ def date_entries(name, text):
 
 
 class UnclearError(Exception):
-    """A text of which the slow loop does not say what it is."""
+    """A text that the slow loop does not define."""
 
 
 def csv_row(fields):
@@ -131,7 +131,7 @@ def csv_row(fields):
 
 
 def plain_csv(text):
-    """What the slow loop makes of a text: targets and features of rows, and how many records were refused."""
+    """Read a text by the slow loop: targets and features of rows, and the number of refused records."""
     rows, refused = [], 0
     try:
         decoded = text.decode()

@@ -117,7 +117,7 @@ def signed(header, body):
 
 
 def forged(data, rng):
-    """A file whose header says something else."""
+    """Return a file with a forged header."""
     header, body = parts(data)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         there = list(places(header))
@@ -240,12 +240,12 @@ def use(model, X, y, path):
 
 
 def dense(weights):
-    """Weights as an array, also of an estimator that a file says has sparse ones."""
+    """Return weights as an array, also of an estimator with sparse ones."""
     return weights.toarray() if hasattr(weights, "toarray") else np.asarray(weights)
 
 
 def use_estimator(model, X, y, path):
-    """The same for an estimator; parameters that it refuses are refused when it learns."""
+    """Use a loaded estimator; parameters that it refuses are refused when it learns."""
     X = np.array(X)
     model.save(path)
     twin, outcomes = fiol.load(path, compiled=False), []

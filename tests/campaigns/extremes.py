@@ -299,7 +299,7 @@ def pull_is_lost(case: Case, steps: Any, shift: float, loss: fiol.Loss) -> bool:
 
 
 def stats(learner: fiol.Learner) -> dict[str, dict[str, Any]]:
-    """What a step size knows of the features, and of the intercept."""
+    """The records of a step size: of the features, and of the intercept."""
     found: dict[str, dict[str, Any]] = {"state": {}, "intercept": {}}
     for name, array in learner.core.arrays().items():
         part, _, own = name.partition(".")

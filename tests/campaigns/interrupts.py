@@ -52,7 +52,7 @@ def data(rows, entries=8, width=1000, seed=0):
 
 
 def state(model):
-    """All that a model knows, as bytes."""
+    """Return the state of a model as bytes."""
     return pickle.dumps(model)
 
 

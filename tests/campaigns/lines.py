@@ -1,4 +1,4 @@
-"""Mutated lines of svmlight and Vowpal Wabbit's text: no crash, no hang, and nothing is read otherwise than it says.
+"""Mutated lines of svmlight and Vowpal Wabbit text: no crash, no hang; the compiled parser agrees with a slow one.
 
     python tests/campaigns/lines.py [--lines N] [--seed N] [--only FORMAT]
 
@@ -71,7 +71,7 @@ def mutated(lines, draw):
 
 
 def rows_of(batches, form):
-    """Every row of batches, as the slow parser says it."""
+    """Return every row of batches in the form of the slow parser."""
     for batch in batches:
         chunk, names = (batch.X, None) if form == "svmlight" else batch.X
         ends, indices, data = chunk.indptr.tolist(), chunk.indices.tolist(), chunk.data.tolist()

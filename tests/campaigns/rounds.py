@@ -1,4 +1,4 @@
-"""A stack for very many rounds, of members that do their worst: it stays what it says it is, and still learns.
+"""A stack with adversarial members for very many rounds: its state stays consistent, and it still learns.
 
     python tests/campaigns/rounds.py [--rounds N] [--seed N] [--loss NAME] [--plain]
 
@@ -57,12 +57,12 @@ class Stacks:
 
     @property
     def state(self) -> Any:
-        """What is known of the members."""
+        """The state of the members."""
         return self.known if self.plain else narrowed(self.known, np.size(self.stack.forgets), self.members)
 
     @property
     def v(self) -> Any:
-        """What members count with now."""
+        """The current weights of the members."""
         return combined_weights(self.state)
 
     def learn(self, Z: Any, y: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Made-up tables: a model is the same by every way in, and scores the same by every way out, bit for bit.
+"""Made-up tables: bits of a model do not depend on the input format, nor bits of scores on the output format.
 
     python tests/campaigns/tables.py [--tables N] [--seed N] [--ways N] [--only WAY]
 

@@ -1,4 +1,4 @@
-"""Threads that use models at once: whatever they do, the outcome is that of the same calls in some order.
+"""Threads that use models at once: the outcome is that of the same calls in some order.
 
     python tests/campaigns/threads.py [--calls N] [--threads N] [--seed N] [--only NAME]
     python tests/campaigns/threads.py --runs 20 [--only SCENARIO]

@@ -35,7 +35,7 @@ def in_the_interpreter(monkeypatch):
 
 @pytest.fixture
 def table(tmp_path):
-    """Return a CSV file with numbers, texts, dates and missing values, and its frame."""
+    """Return a CSV file with numbers, text, dates and missing values, and its frame."""
     draw = np.random.default_rng(5)
     age = draw.integers(18, 80, ROWS)
     frame = pd.DataFrame(

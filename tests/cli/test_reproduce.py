@@ -52,7 +52,7 @@ class MadeUp:
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What was asked for; `stop` interrupts the experiment of that name."""
+    """Record the experiments that run; `stop` interrupts the experiment of that name."""
     seen, stop = [], {}
 
     def make(name, *options):

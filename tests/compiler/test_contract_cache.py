@@ -79,10 +79,9 @@ def slope(loss, z, y): return loss.grad(z, y)
 
 @pytest.fixture
 def folder(tmp_path):
-    """A place for scripts, with an installation of its own that nobody edits meanwhile.
+    """Return a folder for scripts, with its own copy of the library, which tests may edit.
 
-    What Python has compiled of files comes along, for those that nobody edits; processes write none, as it would not
-    see a second edit within a second.
+    Bytecode is copied as well. Processes write none: Python would miss a second edit of a file within one second.
     """
     shutil.copytree(SOURCE, tmp_path / "install" / "fiol", ignore=shutil.ignore_patterns("*.nb?"))
     (tmp_path / "install" / "fiol" / "probing.py").write_text(PROBED)
@@ -274,7 +273,7 @@ report(**{factor: dict(loss=build(float(factor))) for factor in sys.argv[1:]})
 
 
 def test_code_cached_by_two_processes_loads_in_a_third(folder):
-    """What two processes compiled, a third one loads side by side."""
+    """A third process loads the code of two others side by side."""
     seed = {"PYTHONHASHSEED": "0"}  # or symbols would differ by accident
     alone = run(folder, TWO_OF_A_NAME, "1", **seed), run(folder, TWO_OF_A_NAME, "3", **seed)
     both = run(folder, TWO_OF_A_NAME, "1", "3", **seed)

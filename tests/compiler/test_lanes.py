@@ -34,7 +34,7 @@ from fiol.components.simd import (
 
 @jit
 def operate(zero, single, a, b, out):  # type: ignore[no-untyped-def]
-    """One operation after the other, on as many numbers as there are zeros."""
+    """Apply all operations in turn to lanes; `zeros` sets their number."""
     like, n = lanes(zero), len(zero)
     x, y = load_lanes(a, 0, like), load_lanes(b, 0, like)
     store(out, 0, x + y)

@@ -1,4 +1,4 @@
-"""What the library uses of numba, llvmlite and numpy: public names only, outside the folder of the linker."""
+"""The library uses only public names of numba, llvmlite and numpy, except in the folder of the linker."""
 
 import ast
 import importlib
@@ -145,7 +145,7 @@ compiling = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing c
 
 @compiling
 def test_the_self_test_passes():
-    """Raises with what differs, for whoever tries a new numba."""
+    """The self-test raises an error that names the difference if a new numba breaks linking."""
     importlib.import_module("fiol.compiler.linking.self_test").check()
 
 

@@ -259,7 +259,7 @@ def test_method_name_has_one_number_of_arguments():
 
 
 def test_class_may_be_redefined_with_other_arguments():
-    """As one does in a notebook, where a helper method gains an argument between two runs of a cell."""
+    """In a notebook a helper method gains an argument between two runs of a cell."""
 
     def define(own):
         scope = {"Loss": fiol.Loss, "__name__": "notebook"}
@@ -615,7 +615,7 @@ def test_field_may_share_the_name_of_another_classs_method():
 
 
 def test_redefined_loss_is_used():
-    """As in a notebook, where a cell is run again."""
+    """In a notebook a cell that defines a loss is run again."""
 
     def define(source):
         scope = {"__name__": "notebook", "Loss": Loss, "atan": atan, "log1p": log1p}

@@ -342,7 +342,7 @@ def test_checks_name_the_method_that_raises_and_its_arguments():
 
 @pytest.mark.parametrize("loss", [fiol.Absolute(), fiol.Huber(1.0)], ids=name)
 def test_conjugate_domain_ends_at_the_extreme_derivatives(loss):
-    """Pulls between -1 and 1 have a score; others are beyond both ends."""
+    """Pulls between -1 and 1 have a score; larger pulls have none."""
     inside = [loss.conjugate_grad(beta, 3.0) for beta in (-1.0, -0.5, 0.0, 0.5, 1.0)]
     assert np.isfinite(inside).all()
     assert loss.conjugate_grad(-1.5, 3.0) == -math.inf

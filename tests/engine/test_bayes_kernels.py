@@ -64,7 +64,7 @@ def test_bayes_regret_is_at_most_log_k(data, K, rows):
 
 
 def test_bayes_regret_bound_is_attained():
-    """One member is right and all others are hopeless: the first row costs log K, and nothing comes after it."""
+    """One member is right and the remaining ones are wrong: the first row costs log K, later rows cost nothing."""
     Z = np.full((20, 4), -700.0)
     Z[:, 2] = 700.0
     _, state = run(Bayes(), fiol.Logistic(), Z, np.ones(20))

@@ -422,7 +422,7 @@ def test_members_with_different_rows_stay_out_of_lanes(in_the_interpreter):
 
 
 def stacked(kernel, loss, Z, y, weight, *lanes):
-    """Scores of a stack, and what it knows in the end; with lanes, in as many as there are zeros."""
+    """Return the scores and the final state of a stack; the number of zeros in `lanes` sets the width."""
     stack, members = fiol.NewtonStack(), Z.shape[1]
     state, scores, width = new_stack_state(stack, members), np.zeros(len(y)), len(lanes[0]) if lanes else 0
     if not lanes:
@@ -436,7 +436,7 @@ def stacked(kernel, loss, Z, y, weight, *lanes):
 
 
 def members_scores(rng, loss, n, members):
-    """Scores of members that know more or less, targets and sample weights."""
+    """Return scores of members with different errors, targets and sample weights."""
     f = 2.0 * rng.normal(size=n)
     y = f + rng.normal(size=n) if loss in REAL else np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-f)), 1.0, -1.0)
     Z = f[:, None] * rng.uniform(0.2, 1.5, members) + rng.normal(size=(n, members)) * rng.uniform(0.1, 1.0, members)

@@ -162,7 +162,7 @@ def learned_in_pieces(learner, stream, tmp_path):
 
 
 def bits_of(learner):
-    """All that a learner has stored, without the memory it keeps for features to come."""
+    """Return all stored arrays of a learner, without memory reserved for new features."""
     n = learner.n_features
     return {name: (a[:n] if "state." in name else a).tobytes() for name, a in learner.core.arrays().items()}
 

@@ -1,4 +1,4 @@
-"""Missing values of columns far from 0 count as the mean, in every way of learning and scoring."""
+"""Missing values of columns far from 0 count as the mean, in learning and scoring of every kind."""
 
 import itertools
 import json

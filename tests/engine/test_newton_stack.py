@@ -49,7 +49,7 @@ def losses_of(state):
 
 
 def members(loss, rows=300, count=4, seed=0):
-    """Scores of some members that know more or less about the targets, and the targets."""
+    """Return scores of members with different errors, and the targets."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(size=rows)
     Z = np.stack(
@@ -250,7 +250,7 @@ def test_stack_reports_progressive_losses_of_members_and_ensemble(loss):
 
 
 def well(state, stack):
-    """Whether the information is what it says: symmetric, at least the prior, and P its inverse."""
+    """Check that the information is symmetric and at least the prior, and that P is its inverse."""
     for A, P in zip(state.A, state.P, strict=True):
         np.testing.assert_allclose(A, A.T, rtol=1e-9, atol=1e-9)
         assert np.linalg.eigvalsh(A)[0] >= (1.0 - 1e-3) / stack.prior

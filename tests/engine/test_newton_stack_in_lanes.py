@@ -15,7 +15,7 @@ ROWS = 16
 
 
 def scores_of_members(loss, members, seed=0):
-    """Scores of members that know more or less, targets and sample weights."""
+    """Return scores of members with different errors, targets and sample weights."""
     rng = np.random.default_rng(seed)
     f = 2.0 * rng.normal(size=ROWS)
     y = np.where(f + rng.normal(size=ROWS) > 0.0, 1.0, -1.0) if loss in BINARY else f + rng.normal(size=ROWS)

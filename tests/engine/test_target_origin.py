@@ -1,4 +1,4 @@
-"""Targets far from 0: rounds learn from targets less an origin, by every way in."""
+"""Targets far from 0: rounds learn from targets less an origin, for every kind of input."""
 
 import itertools
 

@@ -185,7 +185,7 @@ def test_html_of_a_model_has_names_as_text(column, value):
 
 
 def test_report_pages_have_names_labels_and_files_as_text(tmp_path):
-    """Pages have the same elements whatever columns, values, labels and files are called."""
+    """The elements of a page do not depend on the names of columns, values, labels and files."""
     found = []
     for folder, column, values, labels in (
         ("plain", "x", ["a", "b"], ["no", "yes"]),

@@ -1,4 +1,4 @@
-"""Made-up dates in many formats, and texts that are nearly dates, for hypothesis."""
+"""Made-up dates in many formats, and strings that are nearly dates, for hypothesis."""
 
 import datetime as dt
 
@@ -26,7 +26,7 @@ def formatted(moment, form, padded=True):
 
 @st.composite
 def date_cells(draw, form):
-    """A cell of a column with a date format, ISO dates for "": most are dates, the others nearly."""
+    """Return a cell of a column with a date format, ISO dates for "": a date, or a string that is nearly one."""
     moment = draw(st.datetimes(dt.datetime(1, 1, 1)))
     iso = draw(st.sampled_from(["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S"]))
     text = formatted(moment, form or iso, draw(st.booleans()) or not form)

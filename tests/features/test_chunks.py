@@ -40,7 +40,7 @@ def reference(X):
 
 
 def check_equal(chunk, expected):
-    """The same to the bit, and of the one type that kernels see."""
+    """Check that both are equal to the bit and have the type that kernels expect."""
     assert isinstance(chunk, Chunk)
     for name, dtype in TYPES.items():
         found, wanted = getattr(chunk, name), getattr(expected, name)

@@ -33,7 +33,7 @@ learner = functools.partial(Learner, compiled=False)
 
 
 def seen(space):
-    """All that a feature space remembers, copied."""
+    """Return a copy of the state of a feature space."""
     labels = None if space.labels is None else (id(space.labels), dict(space.labels.codes))
     known = None if space.bits is not None or space.encoder is None else dict(space.encoder.known)
     return copy.deepcopy(space.header()), type(space.encoder), labels, known
@@ -381,7 +381,7 @@ def test_learn_chunks_matches_learn():
 
 
 class Table:
-    """A frame that nobody knows."""
+    """A frame of an unknown library."""
 
     def __init__(self, **columns):
         self.columns_ = columns

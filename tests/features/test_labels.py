@@ -37,7 +37,7 @@ def test_codes_are_positions_among_sorted_classes(kind, data, ahead, few):
 
 
 def test_labels_unequal_to_themselves_are_found_once():
-    """Not a time is not itself, and is found once for all that."""
+    """NaT is unequal to itself, and is found once."""
     classes, _ = sorted_codes(np.array(["NaT", "2020-01-01"], "datetime64[D]"))
     assert len(classes) >= 2
 

@@ -127,7 +127,7 @@ def test_class_weights_of_three_classes_differ_from_scikit_learn():
     ],
 )
 def test_passive_aggressive_rates_match_scikit_learn(learning_rate, theirs, ours):
-    """The same without an intercept, which their step does not count."""
+    """Weights are equal without an intercept; with one they differ, since scikit-learn's step does not count it."""
     pytest.importorskip("sklearn", minversion="1.8")
     X, y = data()
     kinds = (SGDClassifier, fiol.FIOLClassifier) if theirs == "hinge" else (SGDRegressor, fiol.FIOLRegressor)

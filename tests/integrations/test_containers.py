@@ -13,14 +13,14 @@ from fiol.integrations.passive_aggressive import PassiveAggressiveRegressor
 
 
 class Columns:
-    """A container that nobody knows until it is registered."""
+    """A container that fiol refuses until it is registered."""
 
     def __init__(self, **columns):
         self.columns = columns
 
 
 class Bare(Columns):
-    """The same, whose conversion gives no frame."""
+    """A registered container whose conversion returns no frame."""
 
 
 class Numbers:

@@ -58,7 +58,7 @@ CASES = {
 
 
 def seen(model):
-    """All that users see of a fitted estimator."""
+    """Return the fitted attributes of an estimator."""
     names = ("n_iter_", "t_", "loss_curve_", "n_features_in_", "feature_names_in_", "classes_", "coef_", "intercept_")
     return {name: np.asarray(getattr(model, name)).tolist() for name in names if hasattr(model, name)}
 
@@ -161,7 +161,7 @@ WRONG = {
 
 @functools.cache
 def parts_of_three():
-    """What the file of three classes would hold, one against the rest."""
+    """Return the parts of the file of a one-vs-rest model of three classes."""
     model = fiol.FIOLClassifier(**ONE_PASS, loss="hinge", step_size="single")
     return estimator_file.parts_of(model.fit(X, np.array(["a", "b", "c"])[THREE]))
 

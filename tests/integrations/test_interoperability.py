@@ -36,7 +36,7 @@ def rows(n=60, d=5, seed=0):
 
 
 def run(model, X, dtype="float64"):
-    """What onnxruntime makes of a model, by the names of its outputs."""
+    """Run a model in onnxruntime; return its outputs by name."""
     proto = to_onnx(model, dtype)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [out.name for out in session.get_outputs()]
@@ -203,7 +203,7 @@ def by_skops(model):
 @pytest.mark.parametrize("stored", [lambda m: pickle.loads(pickle.dumps(m)), by_joblib, by_skops])
 @pytest.mark.parametrize("average", [False, True])
 def test_pickle_joblib_and_skops_round_trips(stored, average):
-    """What comes back predicts and goes on learning to the bit, new classes included."""
+    """A loaded model predicts and learns with the same bits, new classes included."""
     X, codes = rows()
     y = np.array(["pear", "apple", "plum"])[codes]
     settings = {"penalty": "l1", "alpha": 0.01, "step_size": 0.1, "average": average}
@@ -267,7 +267,7 @@ def test_models_of_several_classes_in_onnxruntime(make):
 
 
 def test_learner_of_a_river_model_in_onnxruntime(monkeypatch):
-    """What the error advises: columns are features in the order they appeared."""
+    """The advice of the error works: columns are features in the order they appeared."""
     river = pytest.importorskip("fiol.river")
     X, y = rows()
     model = river.FIOLRegressor()

@@ -195,7 +195,7 @@ def test_geometry_subclass_keeps_its_properties():
 
 
 def concrete_components():
-    """All exported components that others are not made from."""
+    """Return all exported components that are not base classes."""
     exported = {kind for kind in vars(fiol.public).values() if isinstance(kind, type)}
     return {kind.__name__ for kind in exported if issubclass(kind, fiol.components.component.Component)} - {
         *("Loss", "Binary", "JointLoss", "Regularizer", "Geometry", "Separable", "Solver", "StepSize", "Schedule"),

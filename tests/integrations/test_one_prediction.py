@@ -236,7 +236,7 @@ def test_random_rows_are_scored_linearly_in_all_integrations(row, factor):
 
 
 def test_learn_returns_the_prediction_except_for_new_largest_values():
-    """A value beyond all others starts from a weight shrunk by peak / value; an outlier counts as less."""
+    """A new largest value starts from a weight shrunk by peak / value; an outlier is scaled down."""
     learner = fiol.Learner(UPDATES["default"])
     learner.learn(SEEN, Y)
     peaks = np.abs(SEEN).max(axis=0)

@@ -104,7 +104,7 @@ def one_by_one(model, X, y, w=None):
 
 
 def same(a, b):
-    """The same model, to the bit."""
+    """Check that two models are equal to the bit."""
     assert a.weights == b.weights
     assert a.intercept == b.intercept
     assert a._space.names == b._space.names
@@ -513,7 +513,7 @@ def test_river_streams_of_arrays_have_integer_names():
 
 @pytest.mark.parametrize("bits", [None, 4])
 def test_river_equal_keys_of_other_types_are_different_names(bits):
-    """1, True and 1.0 are one key of a dict; rows that are all alike must not take one for the other."""
+    """1, True and 1.0 are one key of a dict; the fast path for equal rows must not mix them up."""
     learner = fiol.Learner(loss=fiol.Squared(), bits=bits, compiled=False)
     model = FIOLRegressor(bits=bits)
     model._learner = fiol.Learner(model._update, n_features=None if bits is None else 2**bits, compiled=False)

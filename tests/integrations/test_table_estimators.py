@@ -1,4 +1,4 @@
-"""Estimators fitted on frames with texts, dates and holes: the same bits as a learner, files, pickles, pipelines."""
+"""Estimators fitted on frames with text, dates and missing values: the bits of a learner, files, pickles, pipelines."""
 
 import pickle
 

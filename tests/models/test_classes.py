@@ -41,7 +41,7 @@ def new(name, **options):
 
 
 def rows(n=24, seed=0):
-    """Rows whose features and classes appear one after the other; the first has all features so far as dicts do."""
+    """Return rows whose features and classes appear one at a time."""
     draw = np.random.default_rng(seed)
     X = draw.normal(size=(n, 4)).round(2) * (draw.random((n, 4)) < 0.7)
     late = np.arange(n)[:, None] // 5 < np.arange(4)
@@ -52,7 +52,7 @@ def rows(n=24, seed=0):
 
 
 def state(model):
-    """All that a model learned, to the bit."""
+    """Return the learned state of a model as lists."""
     parts = model.weights, model.intercept, np.array(model.classes, object), np.array(model.rounds)
     return [np.asarray(part).tolist() for part in parts] + [model.n_features]
 

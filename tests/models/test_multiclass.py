@@ -110,7 +110,7 @@ def stream(rows=60, d=5, classes=3, seed=0):
 
 
 def play(loss, X, y, weight, lam=0.0, eta=0.7, steps="constant", classes=3):
-    """The same by a loop over all features in every round, each step by the optimality of the whole matrix."""
+    """Play all rounds by a loop over all features, each step by the optimality conditions of the whole matrix."""
     d = X.shape[1]
     W, b, scores = np.zeros((d, classes)), np.zeros(classes), []
     squares, peak, b_square = np.zeros(d), np.zeros(d), 0.0

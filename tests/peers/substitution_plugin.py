@@ -26,7 +26,7 @@ ALGORITHMS = {None: "SGD", "l2": "SGD", "l1": "COMID", "elasticnet": "COMID"}
 
 
 class Translated:
-    """Our parameters, as theirs say."""
+    """Our parameters, translated from scikit-learn's."""
 
     geometry = solver = record_every = tune = table_encoding = None
     positive = False

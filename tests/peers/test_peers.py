@@ -23,7 +23,7 @@ TOLD = {"sgd": r"`test_sgd`: (\d+) of (\d+)", "passive_aggressive": r"`test_pass
 
 
 def run(module, report):
-    """What becomes of each of a module's tests that make a model of ours, and which tests were left out."""
+    """Return the outcome of each test of a module that makes a model of ours, and the tests that were left out."""
     skipped = () if ALL else SLOW[module]
     own = {"PEERS_MODULE": module, "PEERS_OUTCOMES": str(report), "PEERS_SKIPPED": " ".join(skipped)}
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])

@@ -127,7 +127,7 @@ def one_vs_rest():
 
 
 def one_vs_one():
-    """A learner that tells two classes apart, of which there will be no more."""
+    """Return a learner of two declared classes."""
     model = fiol.OneVsRest(fiol.FIOL(fiol.Hinge()), classes=["no", "yes"], compiled=False)
     return taught(model, lambda rows, seed: (words(rows, seed)[0], ["no", "yes", "no", "no", "yes"] * (rows // 5)))
 
@@ -165,7 +165,7 @@ def save_older(model, path):
 
 
 def say_older(model, X, y):
-    """What the model says: from where its weights are, AdaGrad starts with sums of 0."""
+    """Return the expected values of a model whose AdaGrad sums start at 0."""
     model.meta = {}
     before, rounds = say(model, X), model.rounds
     new = fiol.Learner(model.update, compiled=False)
@@ -190,7 +190,7 @@ def regressor():
 
 
 def classifier():
-    """A classifier of three texts, one against the rest, with weights of classes."""
+    """Return a one-vs-rest classifier of three text labels, with class weights."""
     options = {"class_weight": {"low": 2.0}, "max_iter": 1, "shuffle": False}
     return estimator(
         fiol.FIOLClassifier("hinge", **options), lambda y: "low" if y < -1 else "größer" if y > 3 else "mid"
@@ -203,7 +203,7 @@ def classifier_of_numbers():
 
 
 def passive_aggressive_classifier():
-    """A passive-aggressive classifier of two texts."""
+    """Return a passive-aggressive classifier of two text labels."""
     model = fiol.PassiveAggressiveClassifier(C=0.5, max_iter=1, shuffle=False)
     return estimator(model, lambda y: "low" if y < 1 else "high")
 
@@ -218,12 +218,12 @@ def passive_aggressive_regressor():
 
 
 def teach(model, X, y):
-    """Rounds for a model of whatever kind."""
+    """Train a model of any kind."""
     (model.partial_fit if hasattr(model, "partial_fit") else model.learn)(X, y)
 
 
 def say(model, X):
-    """All that is expected of a model."""
+    """Return the expected values of a model."""
     if hasattr(model, "partial_fit"):
         return say_estimator(model, X)
     linear = ("weights", "intercept") if not isinstance(model, fiol.Learner) or model.update.is_linear() else ()
@@ -235,7 +235,7 @@ def say(model, X):
 
 
 def say_estimator(model, X):
-    """All that is expected of an estimator."""
+    """Return the expected values of an estimator."""
     found = {
         "weights": model.coef_,
         "intercept": model.intercept_,
@@ -250,7 +250,7 @@ def say_estimator(model, X):
 
 
 def say_twice(model, X, y):
-    """What a model says before and after it learns."""
+    """Return the expected values of a model before and after it learns."""
     before = say(model, X)
     teach(model, X, y)
     return before, say(model, X)

@@ -14,7 +14,7 @@ FILES = sorted(GOLDEN.glob("*.fiol"))
 
 
 def assert_close(found, expected):
-    """The same but for rounding."""
+    """Check that both are equal up to rounding."""
     assert found.keys() == expected.keys()
     for name, value in found.items():
         if name in ("weights", "intercept", "scores", "losses", "mixing") or (

@@ -28,7 +28,7 @@ ARRAYS = {"w": np.array([0.5, -1.0, np.inf]), "n": np.arange(6, dtype=np.int32).
 
 
 def assert_same(one, other):
-    """The same names in the same order, and arrays the same to the byte."""
+    """Check that names, their order and the bytes of arrays are equal."""
     assert one[0] == other[0]
     assert list(one[1]) == list(other[1])
     for name, array in one[1].items():
@@ -204,7 +204,7 @@ def read_by_the_docstring(data):
 
 
 def compose(with_header, arrays=b"", **other):
-    """A file with a valid checksum, whatever it says."""
+    """Return a file with any header and a valid checksum."""
     text = (
         with_header if isinstance(with_header, bytes) else json.dumps(with_header, ensure_ascii=False).encode("utf-8")
     )

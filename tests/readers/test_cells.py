@@ -81,7 +81,7 @@ def table_of(draw, rows, odd=0.0):
 
 
 def batches_of(reading, data, monkeypatch, looped, on_error="stop"):
-    """What a reader makes of some text by the loop, or without it; and how many texts the loop took."""
+    """Read text with the compiled loop or without it; return batches, errors, and which batches the loop read."""
     loop = csv_reader.CompiledCsv if reading.format == "csv" else json_lines.CompiledJson
     took, call = [], loop.batch
     with monkeypatch.context() as patch:
@@ -175,7 +175,7 @@ def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tm
     st.sampled_from(["", "0", "7", ",", "/1"]),
 )
 def test_compiled_date_matches_the_rule_of_one_cell(case, behind):
-    """What the loop takes it reads as the rule does; it leaves to the fallback what is no date, and little more."""
+    """The loop reads dates as the rule does; it leaves strings that are no dates, and few more, to the fallback."""
     form, text = case
     kind, text = (form, text[11:]) if form == "time" else ("date", text)
     column = Column("d", kind, format="" if form == kind else form)

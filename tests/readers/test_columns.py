@@ -464,7 +464,7 @@ def test_random_files_are_read_or_rejected(kind, changes, blind):
 
 @pytest.mark.parametrize("named", [False, True])
 def test_pipes_are_read_once(tmp_path, named):
-    """What can be read only once is looked at, and then read whole; Parquet by a copy."""
+    """A pipe is inspected and then read whole, although it can be read only once; Parquet through a copy."""
     for path in written(tmp_path):
         data = path.read_bytes()
         pipe = io.BytesIO(data)

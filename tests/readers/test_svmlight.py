@@ -32,7 +32,7 @@ def read(text, on_error="stop", **options):
 
 
 def check_against_plain(text, zero_based):
-    """The same rows as the slow parser has, and the same lines refused."""
+    """Check that rows and refused lines match those of the slow parser."""
     rows, reader = read(text, "skip", zero_based=zero_based)
     expected, refused = plain_rows(text, functools.partial(plain_svmlight, zero_based=zero_based))
     assert repr(rows) == repr(expected)  # -0.0 is not 0.0

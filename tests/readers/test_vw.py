@@ -28,7 +28,7 @@ def batches_of(text, on_error="stop", **options):
 
 
 def rows_of(batches):
-    """What the slow parser says of every row; checks that names are numbered as they appear."""
+    """Return every row in the form of the slow parser; check that names are numbered as they appear."""
     rows = []
     for batch in batches:
         chunk, names = batch.X
@@ -45,7 +45,7 @@ def rows_of(batches):
 
 
 def check_against_plain(text):
-    """The same rows as the slow parser has, and the same lines refused."""
+    """Check that rows and refused lines match those of the slow parser."""
     reader = batches_of(text, "skip")
     rows = rows_of(reader)
     expected, refused = plain_rows(text, plain_vw)
@@ -80,7 +80,7 @@ def vowpal_hash(name):
 
 
 def test_vw_lines_match_the_vowpalwabbit_package():
-    """As recorded by `vowpal.py`; the package stores values as 32-bit floats."""
+    """Outputs were recorded by `vowpal.py`; the package stores values as 32-bit floats."""
     kept = json.loads(vowpal.RECORD.read_text())
     for line in vowpal.LINES:
         ((y, weight, tag, entries),) = rows_of(batches_of(line.encode()))

@@ -165,7 +165,7 @@ def test_dual_bound_holds_at_any_weights(loss, kind, intercept):
 
 
 def test_dual_bound_is_tight_near_the_optimum():
-    """On the way to the optimum the error is of the size of what is missing."""
+    """Before the optimum the bound has the size of the remaining error."""
     loss, regularizer, (X, y, weight) = fiol.Logistic(), fiol.ElasticNet(0.02, 0.05), rows(fiol.Logistic())
     best = best_in_hindsight(loss, regularizer, X, y, sample_weight=weight)
     o = make_objective(loss, regularizer, fiol.Euclidean(), to_chunk(X), D, y, weight, False)
@@ -417,7 +417,7 @@ class Pinched(fiol.Loss):
 
 
 class Unbounded(fiol.Loss):
-    """Falls below what `lower` says."""
+    """A loss that falls below its declared lower bound."""
 
     def value(self, z, y):
         return 0.5 * (z - y) ** 2 - 100.0
@@ -486,7 +486,7 @@ def test_comparator_with_own_regularizers():
 
 
 class Barrier(fiol.Regularizer):
-    """Ridge that does not say so."""
+    """A ridge penalty that does not declare its curvature."""
 
     def value(self, w, i):
         return 0.05 * w * w

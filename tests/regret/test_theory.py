@@ -223,7 +223,7 @@ PAIRS = [
 
 @cache
 def runs_of(pair, k):
-    """Every second stream, each with another step size, for the k-th loss: the others for the next one."""
+    """Return every second stream for the k-th loss, each with another step size; the next loss has the rest."""
     geometry, regularizer = PAIRS[pair]
     return [
         play(draw, LOSSES[k], regularizer, geometry, STEPS[(n + k + pair) % len(STEPS)], seed=100 * pair + k)
@@ -406,7 +406,7 @@ def best_of_signs(y, lam, T):
 
 
 def test_regret_grows_like_the_root_of_the_rounds():
-    """Against a worst case no method does better; Theorem 1 says that neither step does worse."""
+    """No method does better in the worst case; by Theorem 1 neither step does worse."""
     box = fiol.Box(fiol.Unregularized(), -1.0, 1.0)
     anytime = against_signs(fiol.Anytime(1.0, 1.0), box, HORIZONS[-1])
     a = anytime.account()

@@ -1,4 +1,4 @@
-"""What a user does first, with an installed fiol, in an empty folder: python smoke.py EXTRAS, such as files,sklearn."""
+"""Run a user's first steps with an installed fiol in an empty folder: python smoke.py EXTRAS, such as files,sklearn."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def small_figures_in_the_interpreter(monkeypatch):
 
 
 class Reader(html.parser.HTMLParser):
-    """Tags that are open, addresses, titles of parts, and all texts."""
+    """Collects open tags, addresses, titles of parts and all text."""
 
     def __init__(self, page):
         super().__init__()

@@ -8,7 +8,7 @@ from fiol.server.messages import LabelRules, decode
 
 
 def outcome(client, name, label, **more):
-    """What became of a label."""
+    """Return the outcome of a label."""
     answer = learn(client, {"id": name, "label": label, **more})
     return answer.json()["rows_outcomes"][0] if answer.status == 200 else answer.status
 

@@ -25,7 +25,7 @@ from fiol.workflow.model import TrainedModel
 
 
 def fed(folder, name="m"):
-    """A model that was fed the journal of a folder, one record after the other."""
+    """Return a model that learned the journal of a folder, record by record."""
     journal, model = Journal(folder, read_only=True), empty_model(SPECIFICATION)
     served = ServedModel(name, model, None)
     for record in journal.records(model=name):

@@ -35,7 +35,7 @@ ROWS = 3000
 
 @pytest.fixture(scope="module")
 def mixed():
-    """Numbers, texts, dates and holes, and what they say about clicks and prices."""
+    """Return numbers, text, dates and missing values, with clicks and prices that depend on them."""
     rng = np.random.default_rng(7)
     city = rng.choice(["Paris", "Rome", "Oslo"], ROWS)
     size = rng.normal(50.0, 10.0, ROWS)

@@ -68,7 +68,7 @@ def lines_of(training):
 
 
 def contents(learner):
-    """Everything in a model, and what it says of the run."""
+    """Return all arrays of a model and its record of the run."""
     arrays = {key: value.tobytes() for key, value in learner.core.arrays().items()}
     return arrays, learner.names, json.dumps(learner.meta)
 

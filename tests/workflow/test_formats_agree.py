@@ -1,4 +1,4 @@
-"""A model reads files of every format, dicts and frames by its own encoding, whatever it was trained on."""
+"""A model reads files of every format, dicts and frames by its own encoding."""
 
 import io
 import json
