@@ -66,6 +66,13 @@ def run(campaign: Campaign, full: bool, log: Path) -> dict[str, object]:
     }
 
 
+def write(path: Path, found: list[dict[str, object]]) -> None:
+    """Write figures with date and platform as JSON."""
+    head = {"date": datetime.now(timezone.utc).isoformat(timespec="seconds"), "platform": platform.platform()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**head, "campaigns": found}, indent=1) + "\n", encoding="utf-8")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--full", action="store_true", help="every campaign with its own default: hours")
@@ -82,10 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{campaign.script}: {campaign.shows} ...", flush=True)
         found.append(run(campaign, options.full, logs / f"{campaign.script}.log"))
         print(f"    {found[-1]['result']} (exit code {found[-1]['exit code']}, {found[-1]['seconds']} s)", flush=True)
-    if options.json:
-        head = {"date": datetime.now(timezone.utc).isoformat(timespec="seconds"), "platform": platform.platform()}
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps({**head, "campaigns": found}, indent=1) + "\n", encoding="utf-8")
+        if options.json:  # after each campaign: an interrupt keeps the figures so far
+            write(options.json, found)
     return 0 if all(each["exit code"] == 0 for each in found) else 1
 
 
