@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from tests.interpreted import interpret_all
 
 import fiol
 from fiol import (
@@ -336,3 +337,22 @@ def test_json_of_a_compiled_ensemble_is_read_without_the_compiler():
     model = FIOLClassifier(max_iter=2, tol=None, random_state=0).fit(X, X[:, 0] > 0)
     loaded = model_from_json(json.loads(model.to_json()), compiled=False)
     np.testing.assert_allclose(loaded.decision_function(X), model.decision_function(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "box", [fiol.Box(fiol.Unregularized(), -0.5, 0.5), fiol.non_negative(fiol.Unregularized())], ids=["box", "positive"]
+)
+def test_default_model_keeps_weights_within_bounds(box, monkeypatch):
+    interpret_all(monkeypatch)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    X[:, 1] += X[:, 0]
+    y = np.sign(X @ [1.0, -2.0, 0.5])
+    learner = fiol.Learner(regularizer=box)
+    learner.learn(X, y)
+    lo, hi = box.bounds()
+    assert lo <= learner.weights.min() <= learner.weights.max() <= hi
+    weights = FIOLClassifier(penalty=box, random_state=0).fit(X, y).coef_
+    assert lo <= weights.min() <= weights.max() <= hi
+    with pytest.raises(TypeError, match="does not keep the bounds of Box: use a single learner"):
+        Stacked(Logistic(), box)

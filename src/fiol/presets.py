@@ -258,7 +258,8 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, basis: Tabl
     from these without the l1 part. The model is sparser and predicts better than seven members with the penalty each
     (`benchmarks.sparsity`), which are `Ensemble([FIOL(loss, L1(lam), size) for size in sizes])`.
 
-    With a `basis` there are curves of columns and cells of pairs of columns: see `TableBasis`.
+    With a `basis` there are curves of columns and cells of pairs of columns: see `TableBasis`. A combination of weights
+    within bounds may be outside of them, so a `Box` is refused: a single `FIOL` keeps its bounds.
 
     >>> from fiol import Learner, Logistic
     >>> learner = Learner(Stacked(Logistic()))
@@ -268,6 +269,9 @@ def Stacked(loss: AnyLoss, regularizer: Regularizer = UNREGULARIZED, basis: Tabl
     >>> Stacked(Logistic(), L1(1e-4)).gate.regularizer, Stacked(Logistic(), L1(1e-4)).members[0].regularizer
     (L1(lam=0.0001), Unregularized())
     """
+    if regularizer.is_bounded():
+        name = type(regularizer).__name__
+        raise TypeError(f"Stacked combines weights and does not keep the bounds of {name}: use a single learner, FIOL")
     gate = None
     if regularizer.strengths() is not None and regularizer.has_l1():
         leader = FTRLProximal if isinstance(loss, JointLoss) else ImplicitFTRL  # no joint loss is exact under l1

@@ -138,7 +138,7 @@ def test_plan_selects_penalty_units(update, units):
 
 
 def test_bounds_with_scale_free_penalty_raise():
-    with pytest.raises(TypeError, match=r"Box bounds raw weights.*raw_penalty=1"):
+    with pytest.raises(TypeError, match=r"bounds of Box are of raw weights.*raw_penalty=1"):
         fiol.Learner(fiol.FIOL(fiol.Squared(), fiol.Box(L1, -1.0, 1.0)))
 
 

@@ -152,8 +152,8 @@ def choose_units(
     FeatureUnits()
     >>> choose_units(ScaleFree(), Box(L1(0.1), -1.0, 1.0), ImplicitRegularizer(), Euclidean(), False)
     Traceback (most recent call last):
-    TypeError: Box bounds raw weights, and ScaleFree has their penalty in units of features: use raw_penalty=1, or \
-bounds that are 0 or infinite
+    TypeError: the bounds of Box are of raw weights, but with ScaleFree its penalty is of weights in units of their \
+features: use a single learner with step_size=ScaleFree(raw_penalty=1), or bounds that are 0 or infinite
     """
     penalized = not how.ignores and (regularizer.has_l1() or regularizer.has_ridge())
     if not (penalized and step_size.penalizes_in_units() and geometry.quadratic):
@@ -162,7 +162,8 @@ bounds that are 0 or infinite
         return PushedUnits()
     if not set(regularizer.bounds()) <= {0.0, inf, -inf}:
         raise TypeError(
-            f"{type(regularizer).__name__} bounds raw weights, and {type(step_size).__name__} has their penalty in "
-            "units of features: use raw_penalty=1, or bounds that are 0 or infinite"
+            f"the bounds of {type(regularizer).__name__} are of raw weights, but with {type(step_size).__name__} its "
+            "penalty is of weights in units of their features: use a single learner with "
+            "step_size=ScaleFree(raw_penalty=1), or bounds that are 0 or infinite"
         )
     return JointUnits() if joint else FeatureUnits()

@@ -57,10 +57,10 @@ UPDATE_DOCS = """
     algorithm : name of a preset, "FIOL" by default: "SGD", "PA", "PA1", "PA2", "IOL", "COMID", "RDA", "ISGD",
         "FTRLProximal", "ImplicitFTRL", "Coin", "ImplicitCoin" (see `fiol.presets`).
     step_size : "auto" (for FIOL and a loss of one score seven step sizes at once, `fiol.Stacked`, without tuning;
-        "single" if a geometry, a solver, average, positive or an account of rounds is asked for, which ensembles do not
-        have), "stacked" (the seven for a score per class, too: better probabilities in about eight times the time),
-        "single" (the default of the preset; for FIOL steps that need no tuning), "scale_free", "adagrad",
-        "inverse_sqrt", a number (constant steps; the aggressiveness of PA1 and PA2), or a `fiol.StepSize`.
+        "single" if a geometry, a solver, average, positive, bounds of weights or an account of rounds is asked for,
+        which ensembles do not have), "stacked" (the seven for a score per class, too: better probabilities in about
+        eight times the time), "single" (the default of the preset; for FIOL steps that need no tuning), "scale_free",
+        "adagrad", "inverse_sqrt", a number (constant steps; the aggressiveness of PA1 and PA2), or a `fiol.StepSize`.
     geometry : None (Euclidean), "euclidean", "entropy", "signed_entropy", "simplex", or a `fiol.Geometry`.
     solver : None (the fastest), "newton", "closed_form", "bisection", "sorting", "partition", or a `fiol.Solver`.
     average : predict with the average of the weights over all rounds.
@@ -145,12 +145,13 @@ def make_update(
         "solver": ("solver", solver, component_named(solver, SOLVERS)),
     }
     several = algorithm == "FIOL" and not (alone or positive or geometry or solver)
-    several = several and regularizer.strengths() is not None
+    several = several and regularizer.strengths() is not None and not regularizer.is_bounded()
     if several and (step_size == "stacked" or (step_size == "auto" and isinstance(loss, Loss))):
         return Stacked(loss, regularizer)
     if step_size == "stacked":
         others = (
-            "no algorithm but FIOL, no geometry, solver, average, positive, record_every, nor a penalty of one's own"
+            "no algorithm but FIOL, no geometry, solver, average, positive, record_every, nor bounds of weights or a "
+            "penalty of your own"
         )
         raise ValueError(f"step_size='stacked' is seven learners, which have {others}")
     if regularizer == Unregularized():

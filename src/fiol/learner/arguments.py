@@ -22,7 +22,7 @@ from fiol.features.hashing import Hashing, integer
 from fiol.features.labels import Labels, check_classes
 from fiol.features.table_encoding import TableEncoding
 from fiol.names import loss_named, penalty_named
-from fiol.presets import Stacked
+from fiol.presets import FIOL, Stacked
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -80,11 +80,13 @@ def with_features(update: Any, features: Any) -> Any:
 
 
 def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
-    """Return the update that is given, or `Stacked` with this loss and penalty.
+    """Return the update that is given, or `Stacked` with this loss and penalty; with bounds of weights a `FIOL`.
 
-    >>> from fiol import FIOL, Squared
+    >>> from fiol import FIOL, Box, Ridge, Squared
     >>> chosen_update(None, Squared(), None).brief()
     'Ensemble of 7 with Squared()'
+    >>> chosen_update(None, Squared(), Box(Ridge(0.0), 0.0, 1.0)).regularizer
+    Box(regularizer=Ridge(lam=0.0), lo=0.0, hi=1.0)
     >>> chosen_update("logistic", None, "l1:0.01").brief()
     'Ensemble of 7 with Logistic() behind a gate with L1(lam=0.01)'
     >>> chosen_update(FIOL(Squared()), Squared(), None)
@@ -96,7 +98,9 @@ def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
     loss = loss_named(loss) if isinstance(loss, str) else loss
     regularizer = penalty_named(regularizer) if isinstance(regularizer, str) else regularizer
     if update is None:
-        return Stacked(Logistic() if loss is None else loss, Unregularized() if regularizer is None else regularizer)
+        loss = Logistic() if loss is None else loss
+        regularizer = Unregularized() if regularizer is None else regularizer
+        return (FIOL if regularizer.is_bounded() else Stacked)(loss, regularizer)
     if loss is not None or regularizer is not None:
         raise TypeError("give an update, which has a loss and a regularizer, or these")
     return update

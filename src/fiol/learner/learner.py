@@ -35,7 +35,7 @@ class Learner(Model):
     ----------
     update : the update rule, an `Update`, most easily one of `fiol.presets`; or an `Ensemble` of them, whose weights,
         scores and predictions are those of one combined linear model. By default `Stacked(loss, regularizer)`, an
-        ensemble with nothing to tune.
+        ensemble with nothing to tune; if the regularizer bounds the weights, `FIOL(loss, regularizer)`.
     loss, regularizer : instead of an update: a loss, `Logistic()` by default, and a penalty, none by default. Names are
         accepted as well (`fiol.names`): `Learner("quantile:0.9")`, `Learner(loss="hinge", regularizer="l1:1e-5")`.
     n_features : the number of features. By default the model grows as new ones appear in dicts, sparse rows and
