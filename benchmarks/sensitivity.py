@@ -1,19 +1,19 @@
-"""How much the step size matters: progressive loss against it, for everybody, and a level line for who has none.
+"""Progressive loss of several libraries against their step size, beside the loss of the default, which has none.
 
     python -m benchmarks.sensitivity [--data DIR] [--json FILE] [--plot FILE] [--vw COMMAND] [--no-vw] [--no-river]
                                      [--keep] [--quick]
 
 Two classes, logistic loss, no penalty, one pass over the same rows in the same order; every row is predicted before it
-is learned from. 13 sizes of steps, from 0.001 to 1000, each in its owner's unit:
+is learned from. 13 step sizes from 0.001 to 1000, each in the unit of its library:
 
-- scikit-learn: SGD with a constant step, over the mean squared length of a row, as in benchmarks/tuning.py; as it is or
-  behind whichever scaler is best for it, also one that has seen all rows before the first;
+- scikit-learn: SGD with a constant step, over the mean squared length of a row, as in benchmarks/tuning.py; without a
+  scaler or with the scaler that is best for it, also one that was fitted to all rows beforehand;
 - Vowpal Wabbit: `-l`;
 - River: the size of SGD or of AdaGrad, whichever is better, with its StandardScaler for tables;
-- ours, single: `ScaleFree(AdaGrad(size))`, with explicit and with exact steps;
-- ours, by default: `Stacked`, which has no step size.
+- one learner of fiol: `ScaleFree(AdaGrad(size))`, with gradient steps and with exact steps;
+- the default of fiol: `Stacked`, which has no step size.
 
-Numbers are kept where those of benchmarks/tuning.py are. --plot draws twice: FILE on a light ground, and FILE with
+Losses are stored where those of benchmarks/tuning.py are. --plot draws twice: FILE on a light background, and FILE with
 _dark in its name.
 """
 
@@ -64,13 +64,13 @@ NEAR = 1.1
 
 
 class Sensitivity(NamedTuple):
-    """Losses of one set: of the ensemble, and of everybody else one for each of `SIZES`."""
+    """Losses of one data set: of the ensemble, and of each competitor one for each of `SIZES`."""
 
     name: str
     rows: int
     ensemble: float
     curves: dict[str, list[float]]
-    #: Which of several ways of each is shown, the one with the least loss at its best size.
+    #: Which variant of each competitor is shown: the one with the least loss at its best size.
     ways: dict[str, str]
 
     def ratios(self, who: str) -> Any:
@@ -82,7 +82,7 @@ class Sensitivity(NamedTuple):
 
 
 def grids(task: Task, vw: VowpalWabbit | None, with_river: bool, digest: str) -> Iterator[tuple[str, str, Any]]:
-    """Who, in which way, and its contestants, one for every size."""
+    """Yield competitor, variant, and its contestants, one for every size."""
     ours: dict[str, dict[str, Any]] = {
         EXACT: {f"AdaGrad({s:.3g})": MODELS[f"AdaGrad({s:.3g})"] for s in SIZES},
         EXPLICIT: {f"explicit AdaGrad({s:.3g})": partial(COMID, step_size=ScaleFree(AdaGrad(s))) for s in SIZES},
@@ -105,7 +105,7 @@ def grids(task: Task, vw: VowpalWabbit | None, with_river: bool, digest: str) ->
 
 
 def measure(task: Task, kept: Kept, vw: VowpalWabbit | None, with_river: bool) -> Sensitivity:
-    """Measure every learner at all step sizes on one set."""
+    """Return the losses of all competitors at all sizes on one data set."""
     digest, curves, ways = code_digest(), dict[str, list[float]](), dict[str, str]()
     for who, way, contestants in grids(task, vw, with_river, digest):
         losses = [loss for _, loss in kept.losses(task, contestants)]
@@ -118,11 +118,11 @@ def measure(task: Task, kept: Kept, vw: VowpalWabbit | None, with_river: bool) -
     return Sensitivity(task.rows.name, task.rows.size, ensemble, curves, ways)
 
 
-# --- saying what was found --------------------------------------------------------------------
+# --- the report --------------------------------------------------------------------
 
 
 def report(found: list[Sensitivity]) -> str:
-    """Return the best and worst loss of every learner, at which step size, and how many sizes are good."""
+    """Return a table of each competitor's best and worst loss, its best size, and how many sizes are good."""
     head = ["", "", "best", "at", "worst", f"sizes within {NEAR - 1:.0%} of the ensemble", "way"]
     body = []
     for s in found:
@@ -136,23 +136,44 @@ def report(found: list[Sensitivity]) -> str:
     return f"Progressive log loss over one pass, 13 sizes from 0.001 to 1000\n{table(head, body)}"
 
 
-def headline(found: list[Sensitivity]) -> str:
-    """Return the result as one sentence."""
+class Outcome(NamedTuple):
+    """How the ensemble compares with each competitor at its best size."""
+
+    sets: int
+    #: On how many data sets no competitor has a lower loss at any size.
+    least: int
+    #: The largest ratio of the ensemble's loss to the least loss of a competitor.
+    worst: float
+
+
+def outcome(found: list[Sensitivity]) -> Outcome:
+    """Compare the ensemble with each competitor at its best size."""
     others = [min(min(losses) for losses in s.curves.values()) for s in found]
-    below = sum(s.ensemble <= best for s, best in zip(found, others, strict=True))
-    behind = max(s.ensemble / best for s, best in zip(found, others, strict=True))
+    least = sum(s.ensemble <= best for s, best in zip(found, others, strict=True))
+    return Outcome(len(found), least, max(s.ensemble / best for s, best in zip(found, others, strict=True)))
+
+
+def title(found: list[Sensitivity]) -> str:
+    """Return the result in a line, the title of the figure."""
+    result = outcome(found)
+    where = "" if result.least == result.sets else f" on {result.least} of {result.sets} data sets"
+    return f"Without tuning, fiol beats the others at their best step size{where}"
+
+
+def headline(found: list[Sensitivity]) -> str:
+    """Return the title, by how much the ensemble is worse elsewhere, and how many runs come near."""
+    result = outcome(found)
     runs = [ratio for s in found for who in s.curves for ratio in s.ratios(who)]
     near = sum(ratio <= NEAR for ratio in runs)
-    where = "" if below == len(found) else f" on {below} of {len(found)} sets, at most {behind - 1:.1%} above"
-    what = f"fiol is below everybody's best of {len(SIZES)} step sizes{where}"
-    return f"Nothing to tune: {what}; {near} of {len(runs)} tuned runs come within {NEAR - 1:.0%}"
+    above = f", elsewhere at most {result.worst - 1:.1%} worse" if result.worst > 1.0 else ""
+    return f"{title(found)}{above}; {near} of {len(runs)} tuned runs come within {NEAR - 1:.0%}"
 
 
 # --- the picture ------------------------------------------------------------------------------
 
 
 class Theme(NamedTuple):
-    """Colours of a picture: its ground, its text, what stays behind, and everybody's."""
+    """Colors of a figure: of the background, the text, axes, and each competitor."""
 
     ground: str
     text: str
@@ -190,20 +211,22 @@ def draw(found: list[Sensitivity], path: Path, theme: Theme) -> None:
             for label, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=False):
                 label.set_horizontalalignment(side)
         height = figure.get_figheight()
-        figure.text(0.012, 1.0 - 0.16 / height, headline(found).partition(";")[0], weight="bold", size=19, va="top")
-        note = "Log loss over one pass, divided by that of fiol with nothing given, against step size"
+        figure.text(0.012, 1.0 - 0.16 / height, title(found), weight="bold", size=19, va="top")
+        note = "Log loss of one pass, divided by that of fiol's default, against step size; dots: best step size"
         figure.text(0.012, 1.0 - 0.56 / height, note, color=theme.faint, va="top")
         draw_names(figure, found, theme, 1.0 - 1.02 / height)
-        figure.supxlabel("step size, in its owner's unit", y=0.1 / height, va="bottom", color=theme.faint, size=15)
+        figure.supxlabel(
+            "step size, in the unit of each library", y=0.1 / height, va="bottom", color=theme.faint, size=15
+        )
         figure.subplots_adjust(0.062, 0.78 / height, 0.985, 1.0 - 1.78 / height, wspace=0.09, hspace=0.34)
         path.parent.mkdir(parents=True, exist_ok=True)
         save_figure(figure, path, dpi=100)
 
 
 def draw_names(figure: Any, found: list[Sensitivity], theme: Theme, y: float) -> None:
-    """Write the name of every learner in its color above the panels."""
-    names = {"fiol, nothing given": theme.text}
-    names |= {"one exact learner": theme.who[EXACT], "one explicit": theme.who[EXPLICIT]}
+    """Write the names of all competitors in their colors above the panels."""
+    names = {"fiol's default": theme.text}
+    names |= {"one exact learner": theme.who[EXACT], "gradient steps": theme.who[EXPLICIT]}
     names |= {who: theme.who[who] for who in (VW, SKLEARN, RIVER) if who in found[0].curves}
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -214,7 +237,7 @@ def draw_names(figure: Any, found: list[Sensitivity], theme: Theme, y: float) ->
 
 
 def draw_panel(ax: Any, one: Sensitivity, theme: Theme, first: bool) -> None:
-    """Draw one set: the curve of every learner with a dot at its best size, and the level of the ensemble."""
+    """Draw one data set: a curve for each competitor with a dot at its best size, and the level of the ensemble."""
     ax.set_facecolor(theme.ground)
     ax.axhline(np.log(2.0) / one.ensemble, color=theme.faint, lw=1.2, ls=(0, (1, 2)))
     for who, color in theme.who.items():
@@ -225,7 +248,9 @@ def draw_panel(ax: Any, one: Sensitivity, theme: Theme, first: bool) -> None:
             ax.plot(SIZES[best], ratios[best], "o", color=color, ms=7, clip_on=False, zorder=4)
     ax.axhline(1.0, color=theme.text, lw=3.2, zorder=3)
     if first:
-        ax.text(SIZES[0] * 1.3, np.log(2.0) / one.ensemble * 1.05, "guessing", color=theme.faint, va="bottom", size=13)
+        ax.text(
+            SIZES[0] * 1.3, np.log(2.0) / one.ensemble * 1.05, "p = 1/2 always", color=theme.faint, va="bottom", size=13
+        )
     ax.set_title(one.name, loc="left", size=15, weight="bold")
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=3)
@@ -244,11 +269,9 @@ def main(arguments: list[str] | None = None, compiled: bool = True) -> None:
     parser.add_argument("--vw", metavar="COMMAND", help="how to start Vowpal Wabbit, such as 'python -m vowpalwabbit'")
     parser.add_argument("--no-vw", action="store_true", help="leave Vowpal Wabbit out")
     parser.add_argument("--no-river", action="store_true", help="leave River out, which is slow")
+    parser.add_argument("--keep", action="store_true", help="take losses of fiol that another version of the code made")
     parser.add_argument(
-        "--keep", action="store_true", help="take numbers of ours that another version of the code made"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="few made-up rows, nothing kept: shows that everything runs"
+        "--quick", action="store_true", help="few made-up rows, nothing stored: shows that everything runs"
     )
     options = parser.parse_args(arguments)
     if options.data is not None and not options.data.is_dir():

@@ -876,10 +876,10 @@ def test_sensitivity_headline_matches_the_results(sensitivity):
     better = sensitivity.Sensitivity("a", 9, 0.21, curves, {})
     worse = sensitivity.Sensitivity("b", 9, 0.231, curves, {})
     assert sensitivity.headline([better]) == (
-        "Nothing to tune: fiol is below everybody's best of 13 step sizes; 1 of 4 tuned runs come within 10%"
+        "Without tuning, fiol beats the others at their best step size; 1 of 4 tuned runs come within 10%"
     )
     both = sensitivity.headline([better, worse])
-    assert "best of 13 step sizes on 1 of 2 sets, at most 5.0% above; 3 of 8 tuned runs" in both
+    assert "step size on 1 of 2 data sets, elsewhere at most 5.0% worse; 3 of 8 tuned runs" in both
 
 
 def test_sensitivity_with_missing_data_raises(sensitivity, tmp_path, capsys):
