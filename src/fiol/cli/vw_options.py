@@ -31,21 +31,21 @@ VW_FLAGS = {
 }  # fmt: skip
 #: Options that are left out, and what is said about each; nothing is said where there is nothing to miss.
 VW_LEFT_OUT = {
-    "--power_t": "steps need no schedule: --power_t has no counterpart",
-    "--initial_t": "steps need no schedule: --initial_t has no counterpart",
-    "--decay_learning_rate": "steps need no schedule: --decay_learning_rate has no counterpart",
-    "--adaptive": "--adaptive: steps adapt to every feature as they are",
-    "--normalized": "--normalized: steps are free of the scale of features as they are",
-    "--invariant": "--invariant: implicit steps see sample weights as they are",
-    "--cache": "-c: files are read fast enough without a cache",
-    "--cache_file": "--cache_file: files are read fast enough without a cache",
-    "--kill_cache": "-k: there is no cache",
-    "--compressed": "--compressed: compressed files are read as they are",
-    "--save_resume": "--save_resume: models always keep what learning goes on from",
+    "--power_t": "--power_t is ignored: the default learner has no schedule of learning rates",
+    "--initial_t": "--initial_t is ignored: the default learner has no schedule of learning rates",
+    "--decay_learning_rate": "--decay_learning_rate is ignored: the default learner has no schedule of learning rates",
+    "--adaptive": "--adaptive is ignored: step sizes adapt to every feature by default",
+    "--normalized": "--normalized is ignored: steps do not depend on the scale of features by default",
+    "--invariant": "--invariant is ignored: steps are exact for any sample weight by default",
+    "--cache": "-c is ignored: fiol has no cache of parsed files",
+    "--cache_file": "--cache_file is ignored: fiol has no cache of parsed files",
+    "--kill_cache": "-k is ignored: fiol has no cache of parsed files",
+    "--compressed": "--compressed is ignored: compressed files are recognized",
+    "--save_resume": "--save_resume is ignored: model files always store what learning needs to continue",
     "--readable_model": "--readable_model is not written: fiol inspect and fiol export --to json list weights by name",
     "--invert_hash": "--invert_hash is not written: fiol inspect and fiol export --to json list weights by name",
-    "--id": "--id: model files hold no name of yours",
-    "--predict_only_model": "--predict_only_model: models always keep what learning goes on from",
+    "--id": "--id is ignored: model files store no id",
+    "--predict_only_model": "--predict_only_model is ignored: model files always store what learning needs to continue",
     **dict.fromkeys(
         (
             *("--progress", "--no_stdin", "--strict_parse", "--driver_output_off", "--driver_output", "--limit_output"),
@@ -213,7 +213,7 @@ def train_and_more(
 ) -> list[list[str]]:
     """`fiol train`, and what is made of the model."""
     if "--initial_regressor" in given:
-        raise VwOptionError("-i without -t has no counterpart: fiol train --resume goes on with the same data")
+        raise VwOptionError("-i without -t has no counterpart: fiol train DATA --update MODEL continues a model")
     loss = named_loss_of(given, notes)
     train = ["train", *files, "--format", "vw", "--loss", loss]
     train += penalty_words(given) + algorithm_words(given, notes, loss) + pass_words(given)
