@@ -35,7 +35,7 @@ def best_loss(losses: dict[str, float] | None) -> float | None:
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """Return the geometric mean; a ratio to an overflow counts as 1/100."""
+    """Return the geometric mean; a ratio below 1/100, as to an overflow, counts as 1/100."""
     return math.exp(sum(math.log(max(ratio, 0.01)) for ratio in ratios) / len(ratios)) if ratios else math.nan
 
 
