@@ -27,6 +27,7 @@ def run(module, report):
     skipped = () if ALL else SLOW[module]
     own = {"PEERS_MODULE": module, "PEERS_OUTCOMES": str(report), "PEERS_SKIPPED": " ".join(skipped)}
     path = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+    own["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # none is needed, and some take half a second
     environment = {**os.environ, **own, "PYTHONPATH": path, **({} if ALL else {"NUMBA_DISABLE_JIT": "1"})}
     options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-p", "substitution_plugin", "-c", os.devnull]
     options += ["--rootdir", str(HERE)]
