@@ -8,6 +8,7 @@ import numpy as np
 
 from fiol.exports.basis import ExportedBasis, ExportedSlot
 from fiol.exports.linear import ExportedModel
+from fiol.features.basis import NEGLIGIBLE
 
 
 def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
@@ -28,6 +29,7 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
         if slot.period:
             value = graph.node("Div", [value, number(graph, f"period_{s}", slot.period)], f"periods_{s}")
             value = graph.node("Sub", [value, graph.node("Floor", [value], f"whole_periods_{s}")], f"phase_{s}")
+            value = part_at_knots(graph, s, len(slot.knots) - 1, value)
         missing = None
         if slot.missing:
             found = input_columns(graph, f"missing_features_{s}", [place[name] for name in slot.missing])
@@ -44,6 +46,21 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
         if s in paired:
             places[s] = number_place(graph, s, slot, value, missing)
     return add_pairs(graph, scores, basis, places)
+
+
+def part_at_knots(graph: Any, s: int, intervals: int, part: str) -> str:
+    """Add nodes for a part of a period, or the knot where it is one but for rounding, as in `part_of_interval`."""
+    count = number(graph, f"intervals_of_period_{s}", float(intervals))
+    place = graph.node("Mul", [part, count], f"place_of_period_{s}")
+    nearest = graph.node("Round", [place], f"nearest_of_period_{s}")
+    distance = graph.node(
+        "Abs", [graph.node("Sub", [place, nearest], f"aside_of_period_{s}")], f"distance_of_period_{s}"
+    )
+    near = graph.node(
+        "Less", [distance, number(graph, f"negligible_of_period_{s}", NEGLIGIBLE)], f"at_knot_of_period_{s}"
+    )
+    knot = graph.node("Div", [nearest, count], f"knot_of_period_{s}")
+    return graph.node("Where", [near, knot, part], f"part_of_period_{s}")  # type: ignore[no-any-return]
 
 
 def number(graph: Any, name: str, value: float) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.exports.basis import ExportedBasis, ExportedPair, ExportedSlot
 from fiol.exports.dialects.standard import Dialect, identifier, number_literal
+from fiol.features.basis import NEGLIGIBLE
 
 
 class SlotSource(NamedTuple):
@@ -60,7 +61,8 @@ def inner_select(
         if slot.period:
             number = identifier(f"fiol periods {s}")
             columns.append(f"({value}) / {number_literal(slot.period)} AS {number}")
-            periods.append(f"{number} - {dialect.floor(number)} AS {value_name(s)}")
+            part = f"({number} - {dialect.floor(number)})"
+            periods.append(f"{part_at_knots(part, len(slot.knots) - 1)} AS {value_name(s)}")
         else:
             columns.append(f"{value} AS {value_name(s)}")
         places.append(f"{point_of_number(slot, value_name(s))} AS {point_name(s)}")
@@ -70,6 +72,13 @@ def inner_select(
         if more or name != "fiol parts of periods":
             rows = f"(SELECT *{''.join(f', {one}' for one in more)} FROM {rows}{dialect.fence}) AS {identifier(name)}"
     return rows
+
+
+def part_at_knots(part: str, intervals: int) -> str:
+    """Return a part of a period, or the knot where it is one but for rounding, as in `part_of_interval`."""
+    place = f"{part} * {number_literal(intervals)}"
+    near = f"ABS({place} - ROUND({place})) < {number_literal(NEGLIGIBLE)}"
+    return f"CASE WHEN {near} THEN ROUND({place}) / {number_literal(intervals)} ELSE {part} END"
 
 
 def point_of_number(slot: ExportedSlot, value: str) -> str:

@@ -27,6 +27,8 @@ GROWTH_OF_CHECKS = 1.5
 FEW_PAIRS = 3
 #: Numbers that are compared at once.
 VECTOR = 8
+#: A hat below this is 0.
+NEGLIGIBLE = 1e-9
 #: A value that is this close to a knot, in intervals of a period, is there.
 AT_KNOT = 1e-6
 #: Periods over which curves close, by their length in days.

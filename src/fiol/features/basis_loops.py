@@ -4,10 +4,9 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
+from fiol.features.basis import NEGLIGIBLE
 from fiol.features.column_roles import IS_NUMBER, NO_ROLE
 
-#: A hat below this is 0.
-NEGLIGIBLE = 1e-9
 #: The point of a column that has none in a row, and of a number until its place among the knots is found.
 NO_POINT, OF_NUMBER = -1, -2
 

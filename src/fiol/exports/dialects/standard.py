@@ -80,11 +80,16 @@ class Dialect:
         return f"CAST(SUBSTR({moment}, {first}, 2) AS INTEGER)"
 
     def days(self, moment: str) -> str:
-        """Return the days since 2000 of an ISO text, with the share of the day that has passed."""
-        fraction = f"{self.integer(moment, 18)} + {self.second_fraction(moment)}"
-        seconds = f"CASE WHEN SUBSTR({moment}, 17, 1) = ':' THEN {fraction} ELSE 0 END"
-        clock = f"{self.integer(moment, 12)} * 3600 + {self.integer(moment, 15)} * 60 + {seconds}"
-        return f"({self.whole_day(moment)} + {self.if_clock(moment, clock)} / 86400.0e0)"
+        """Return the days since 2000 of an ISO text, with the share of the day that has passed.
+
+        They are a whole number of microseconds divided once, as in `fiol.features.cell_rules`: the same bits.
+        """
+        fraction = f"ROUND({self.second_fraction(moment)} * 1000000.0e0)"
+        seconds = f"{self.integer(moment, 18)} * 1000000.0e0 + {fraction}"
+        seconds = f"CASE WHEN SUBSTR({moment}, 17, 1) = ':' THEN {seconds} ELSE 0 END"
+        clock = f"({self.integer(moment, 12)} * 3600 + {self.integer(moment, 15)} * 60) * 1000000.0e0 + {seconds}"
+        micros = f"{self.whole_day(moment)} * 86400000000.0e0 + {self.if_clock(moment, clock)}"
+        return f"(CAST({micros} AS DOUBLE PRECISION) / 86400000000.0e0)"
 
     def if_clock(self, moment: str, value: str) -> str:
         """Return a value if an ISO text has a time of day, else 0."""
