@@ -213,6 +213,23 @@ def test_merged_learners_score_missing_values_as_their_weights_do(kind):
     assert np.abs(merged.scores(more) - means).max() < 1.0
 
 
+@pytest.mark.parametrize("rates", [(0.1, 0.1), (0.0, 0.1), (0.1, 0.0), (0.0, 0.0)])
+@pytest.mark.parametrize("fars", [(300.0, 300.0), (300.0, 0.0), (0.0, 300.0)])
+def test_merged_scores_are_means_whichever_columns_were_centered_or_missing(fars, rates):
+    encoding = fiol.TableEncoding.from_spec({"near": "number", "far": "number", "further": "number"})
+    parts, more = [fiol.Learner(SQUARED, table_encoding=encoding) for _ in fars], table(40, 0.5)[0]
+    for seed, (part, far, rate) in enumerate(zip(parts, fars, rates, strict=True)):
+        frame, y = table(120, rate, 300.0, 1, seed)
+        part.learn(frame.assign(far=frame["far"] - 300.0 + far), y)
+    merged, means = fiol.Learner.merge(parts), np.mean([part.scores(more) for part in parts], axis=0)
+    linear = features_of(more, merged.names) @ merged.weights + merged.intercept
+    gone = ~np.isin([f"{name} is missing" for name in ("far", "further")], merged.names)
+    known = more[["far", "further"]].notna().to_numpy()[:, gone].all(axis=1)
+    np.testing.assert_allclose(merged.scores(more)[known], linear[known], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(merged.scores(more)[known], means[known], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(merged.scores(more), means, rtol=0, atol=0.05)  # the mean of a column never missing
+
+
 def test_one_vs_rest_and_estimators():
     frame, y = table(200, first=1000)
     labels, more = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])], table(20, 0.5, seed=1)[0]

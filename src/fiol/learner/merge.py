@@ -11,6 +11,8 @@ from fiol.engine.engine import Engine
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.parallel.merge import merge_engines, shares_of
 from fiol.features.feature_space import FeatureSpace
+from fiol.features.missing_values import name_indicators
+from fiol.features.vocabulary import Vocabulary
 from fiol.features.vocabulary_merge import Places, check_descends, check_places, merge_feature_spaces
 from fiol.learner.core import LearnerCore
 
@@ -47,6 +49,8 @@ def merge_cores(parts: Sequence[LearnerCore], weights: Sequence[float] | None, b
     everyone, names = [*([] if base is None else [base]), *parts], part_names(parts, base)
     space, places = merge_feature_spaces([core.space for core in everyone], names)
     check_places(parts[0].update, places, names)
+    counted = zip(parts, places[-len(parts) :], share, strict=True)
+    name_partly_centered(space, [(core, place) for core, place, c in counted if c > 0.0])
     engines = [aligned_engine(core, place, space) for core, place in zip(parts, places[-len(parts) :], strict=True)]
     new = parts[0].with_engine(merge_engines(engines, share, rows_before), space)
     most = space.max_features
@@ -67,4 +71,22 @@ def aligned_engine(core: LearnerCore, places: Places, space: FeatureSpace) -> En
     engine = core.engine.placed(features, each * space.features, places.scores, scores)
     if isinstance(engine, LevelsEngine):
         engine.roles = space.roles
+    engine.set_indicators(space.indicators)
     return engine
+
+
+def name_partly_centered(space: FeatureSpace, parts: Sequence[tuple[LearnerCore, Places]]) -> None:
+    """Number the missing values of columns that some learners center and others do not, in the space of all.
+
+    They count as the mean in the former and as 0 in the latter, so that the merged model has a weight for them.
+    """
+    if space.table_encoding is None or not isinstance(space.encoder, Vocabulary):
+        return
+    centered = list[set[int]]()
+    for core, places in parts:
+        engine = core.engine if core.levels is None else core.levels.levels[0]
+        features = () if engine.centering is None else engine.centering.features
+        centered.append({int(places.features[i]) for i in features})
+    partly = centered[0].union(*centered) - centered[0].intersection(*centered)
+    name_indicators(sorted(partly), space.encoder, space.table_encoding)
+    space.features = space.encoder.size

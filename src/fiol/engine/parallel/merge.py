@@ -70,7 +70,9 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
 
     Its rows are the `base`'s and those that each engine has beyond them. Features that any engine centers are centered
     by the mean of the means; the records of engines that do not center them are left out. The origin of targets is the
-    mean of the origins: intercepts are means, too, so the scores are means of scores.
+    mean of the origins: intercepts are means, too, so the scores are means of scores. So they are for missing values of
+    centered columns (`engine.indicators`); one that no engine has seen still counts as the mean, unless its column is
+    centered by some of the engines only, in which case it has to have a feature.
     """
     if isinstance(engines[0], LevelsEngine):
         from fiol.engine.parallel.levels import merge_levels  # which merges levels by this function
@@ -86,11 +88,14 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
         places = np.searchsorted(features, known[k].features)
         means[k, places], parts[k, places] = known[k].means, c
         change_members(engine, partial(forget_values, features=features[parts[k] == 0.0]))
-    before = sum(c * at_means(engine, features, m) for (engine, c), m in zip(counted, means, strict=True))
+    before = sum(c * products_with(engine, features, m) for (engine, c), m in zip(counted, means, strict=True))
+    missing = missing_of(engines[0], features)
+    seen = np.any(
+        [weighed_places(member.state.w, missing) for engine, _ in counted for member in members_of(engine)], axis=0
+    )
     new = mean_engine(engines, share, base)
     pooled = np.sum(parts * means, axis=0) / np.where(parts.any(axis=0), parts.sum(axis=0), 1.0)
-    shifts = iter(at_means(new, features, pooled) - before)
-    change_members(new, lambda member: member.shift(*next(shifts)))
+    move_means(new, missing, seen | (parts == 0.0).any(axis=0), products_with(new, features, pooled) - before)
     known_means = merged_means(known, features, pooled, float(new.rows))
     origin = sum(c * one.origin[0] for (_, c), one in zip(counted, known, strict=True))
     number, targets = joined_targets(known) if known_means.watches else (1.0, NO_TARGETS)
@@ -127,11 +132,50 @@ def members_of(engine: Engine) -> list[UpdateEngine]:
     return engine.members if isinstance(engine, EnsembleEngine) else [engine]  # type: ignore[list-item]
 
 
-def at_means(engine: Engine, features: Any, means: Floats) -> Any:
-    """Return [member, 2]: the scores of the means of features, by weights and by their averages."""
+def products_with(engine: Engine, features: Any, values: Floats) -> Any:
+    """Return [member, 2, feature]: values of features times their weights, and times the averages of these.
+
+    With a joint loss they have the scores as a last axis.
+    """
     n = int(features[-1]) + 1 if len(features) else 0
     both = [[member.weights(n, averaged)[features] for averaged in (False, True)] for member in members_of(engine)]
-    return np.array([[means @ w for w in pair] for pair in both])
+    return np.array([[(values * w.T).T for w in pair] for pair in both])
+
+
+def missing_of(engine: Engine, features: Any) -> Any:
+    """Return the indicators of missing values of features, -1 without one."""
+    missing, indicators = none_missing(len(features)), engine.indicators
+    if indicators is not None:
+        known = features < len(indicators)
+        missing[known] = indicators[features[known]]
+    return missing
+
+
+def weighed_places(w: Any, places: Any) -> Any:
+    """Return which places of an array of weights, [feature] or [feature, ...], have one other than 0."""
+    there = (places >= 0) & (places < len(w))
+    there[there] = np.any(np.atleast_2d(w[places[there]].T != 0.0), axis=0)
+    return there
+
+
+def move_means(engine: Engine, missing: Any, changed: Any, change: Any) -> None:
+    """Let members keep their scores where means change, whose products with weights have this `change`.
+
+    The intercepts get it, and the weights of missing values lose it: there the mean is in the score without the change.
+    Those that are not to be `changed` count as the mean, whatever that is.
+    """
+    each = iter(change)
+
+    def move(member: UpdateEngine) -> None:
+        by_weight, by_average = next(each)
+        member.shift(by_weight.sum(axis=0), by_average.sum(axis=0))
+        there = changed & (missing >= 0) & (missing < len(member.state.w))
+        if there.any() and not member.plan.anchor.keeps_all_rounds:
+            member.state.w[missing[there]] -= by_weight[there]
+            if member.state.total.shape[0]:
+                member.state.total[missing[there]] -= by_average[there] * member.ticks[0]
+
+    change_members(engine, move)
 
 
 def change_members(engine: Engine, change: Callable[[UpdateEngine], None]) -> None:

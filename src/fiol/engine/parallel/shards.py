@@ -29,7 +29,16 @@ from fiol.engine.centering import NO_TARGETS, Centering, less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
 from fiol.engine.ensemble.lane_group import LaneGroup
-from fiol.engine.parallel.merge import at_means, change_members, mean_of_updates, members_of, shares_of
+from fiol.engine.parallel.merge import (
+    change_members,
+    mean_of_updates,
+    members_of,
+    missing_of,
+    move_means,
+    products_with,
+    shares_of,
+    weighed_places,
+)
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.chunk import Chunk
 
@@ -363,7 +372,7 @@ def pooled_means(base: Centering, others: Sequence[Any]) -> Centering:
 
 
 def move_centering(engine: Engine, new: Centering | None) -> None:
-    """Use other means and another origin; shift the intercepts so that scores do not change."""
+    """Use other means and another origin; change intercepts and missing values so that scores do not change."""
     old = engine.centering
     if old is None or new is None:
         return
@@ -375,14 +384,21 @@ def move_centering(engine: Engine, new: Centering | None) -> None:
     moved[np.searchsorted(features, new.features)] += new.means
     moved[np.searchsorted(features, old.features)] -= old.means
     engine.replace(centering=new)
+    missing = missing_of(engine, features)
     if lanes_alone(engine):
         group: Any = engine.group  # type: ignore[attr-defined]
         members = slice(len(group.engines))
-        shifts = moved @ group.table(group.records)[features, 0].astype(np.float64) + shift
-        group.intercept.reshape(2, -1)[0, members] += shifts[members]
+        w = group.table(group.records)[:, 0, members]
+        change, there = moved[:, None] * w[features].astype(np.float64), weighed_places(w, missing)
+        group.intercept.reshape(2, -1)[0, members] += change.sum(axis=0) + shift
+        w[missing[there]] -= change[there]
         return
-    of_members = iter(at_means(engine, features, moved) + shift)
-    change_members(engine, lambda member: member.shift(*next(of_members)))
+    change, seen = products_with(engine, features, moved), np.zeros(len(features), bool)
+    for member in members_of(engine):
+        seen |= weighed_places(member.state.w, missing)
+    move_means(engine, missing, seen, change)
+    if shift:
+        change_members(engine, lambda member: member.shift(shift, shift))
 
 
 def scores_of_members(engine: Engine, members: Sequence[Engine], chunk: Chunk) -> Floats:
