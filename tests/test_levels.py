@@ -511,6 +511,20 @@ def test_new_knots_leave_scores_as_they_are():
     assert np.abs(learner.scores(X) - before).max() < 1e-9
 
 
+def test_effects_have_the_deviation_of_the_curve_over_all_rows_where_knots_were_added_later(tmp_path):
+    draw = np.random.default_rng(0)
+    X = np.column_stack([draw.random(3000) * np.maximum(1.0, np.arange(3000) / 400.0), draw.normal(size=3000)])
+    learner = new(features="additive")
+    learner.learn(X, X[:, 0] ** 2 + X[:, 1] + 0.1 * draw.normal(size=3000))
+    learner.save(tmp_path / "model.fiol")
+    for model in (learner, fiol.Learner.load(tmp_path / "model.fiol")):
+        curve = next(one for one in effects_of(model.core).columns if one.name == "0")
+        assert curve.size == pytest.approx(np.interp(X[:, 0], curve.points, curve.values[0]).std(), rel=0.05)
+        late = X[2000:]
+        expected = np.interp(late[:, 0], curve.points, curve.values[0]).std()
+        assert model.importances(X=late, by="column")["0"] == pytest.approx(expected, rel=0.05)
+
+
 # --- which pairs ------------------------------------------------------------------------------
 
 

@@ -24,7 +24,8 @@ class TableBasis(Component):
     ----------
     rows : the number of rows from which knots, bins and pairs are found. Until then there is level 1 alone; levels 2
         and 3 go on from there. Whenever there are half as many rows again, the last `rows` rows are looked at: if more
-        than 5 % of them are beyond the knots of a column, it gets more knots there.
+        than 5 % of them are beyond the knots of a column, it gets more knots there. In rounds over shards this happens
+        between rounds, by the last rows of the shards.
     knots : the largest number of intervals between the knots of a column, and of values that are knots.
     grid : the largest number of intervals of a column in the grids of its pairs, unless knots are its values.
     max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3. If columns have more

@@ -43,6 +43,11 @@ class KeptRows(NamedTuple):
         """Return the first rows."""
         return KeptRows(self.chunk.row_block(0, rows), self.targets[:rows])
 
+    def last(self, rows: int) -> KeptRows:
+        """Return the last rows."""
+        first = max(self.rows - rows, 0)
+        return KeptRows(self.chunk.row_block(first, self.rows), self.targets[first:])
+
     def placed(self, places: Any) -> KeptRows:
         """Return the rows where places[i] is the old feature i."""
         moved = self.chunk._replace(indices=np.asarray(places, np.int32)[self.chunk.indices])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -62,6 +63,8 @@ class LevelsEngine(Engine):
     """
 
     storage: LevelsStorage
+    #: Whether this is a shard, which is merged with others before columns are looked at.
+    apart: bool = False
 
     def __init__(self, ensemble: Ensemble, first: EnsembleEngine) -> None:
         super().__init__(first.plan, first.intercept_plan, first.compiled)
@@ -167,9 +170,17 @@ class LevelsEngine(Engine):
     def rows_until_look(self) -> int:
         """Return how many rows can be learned from before columns are looked at; look at them now if it is time."""
         assert self.basis is not None
+        if self.apart:
+            return sys.maxsize
         if self.rounds >= self.basis.check[0]:
             self.look_again()
         return int(self.basis.check[0]) - self.rounds
+
+    def learn_apart(self) -> None:
+        """Let the merge of this shard with others look at columns, for which the last rows are kept."""
+        self.apart = True
+        if self.basis is not None:
+            self.replace(kept=NO_KEPT_ROWS)
 
     def look_again(self) -> None:
         """Add knots for columns that have moved, or are no longer constant; judge pairs if there are enough rows."""
@@ -179,7 +190,7 @@ class LevelsEngine(Engine):
         roles = self.roles_for(features).first(features)
         found = extended_basis(self.options, basis, last, roles) if kept.rows else None
         if found is not None:
-            self.replace(levels=self.extended_levels(found), basis=found.basis)
+            self.extend(found)
         if basis.undecided and kept.rows >= self.options.choice_rows:
             self.judge_pairs(roles)
         new: Any = self.basis
@@ -195,7 +206,7 @@ class LevelsEngine(Engine):
         gains = judged_pairs(basis, roles, rows, self.plan.problem.loss, scores, targets)
         if not len(basis.left):
             found = with_pairs(basis, pairs_that_fit(self.options, basis.points, best_pairs(gains)))
-            self.replace(levels=self.extended_levels(found), basis=found.basis)
+            self.extend(found)
             return
         level, end = self.levels[2].copy(), int(basis.known[0]) + basis.hats
         for left, right, nodes in zip(
@@ -212,6 +223,10 @@ class LevelsEngine(Engine):
         """The number of rows that are kept until columns are looked at."""
         undecided = self.basis is not None and self.basis.undecided
         return int(self.options.choice_rows if undecided else self.options.rows)
+
+    def extend(self, found: Extension) -> None:
+        """Use an extended basis."""
+        self.replace(levels=self.extended_levels(found), basis=with_inherited(self, found))
 
     def extended_levels(self, found: Extension) -> tuple[EnsembleEngine, ...]:
         """Return copies of the levels with the features of an extended basis."""
@@ -252,10 +267,7 @@ class LevelsEngine(Engine):
         assert self.basis is not None
         self.add_codes(chunk)
         scores = self.learn_levels(self.expanded(chunk, reuse=True), y, sample_weights)
-        kept = self.rounds - int(self.basis.check[0]) + self.window
-        if kept > 0:
-            first = max(chunk.rows - kept, 0)
-            self.keep_rows(chunk.row_block(first, chunk.rows), y[first:])
+        keep_last(self, chunk, y)
         return scores
 
     def add_codes(self, chunk: Chunk) -> None:
@@ -499,7 +511,8 @@ class LevelsEngine(Engine):
     def restore(self, arrays: dict[str, Any]) -> None:
         basis, levels, kept = None, [self.levels[0].copy()], restored_rows(arrays)
         if "basis.knots" in arrays:
-            stored = {"basis.period": np.zeros(len(arrays["basis.points"])), **arrays}  # older files have none
+            added = {"basis.period": np.zeros(len(arrays["basis.points"])), "basis.inherited": np.empty(0)}
+            stored = {**added, **arrays}  # older files have none of these
             basis = ColumnBasis(**{name: stored[f"basis.{name}"].copy() for name in ColumnBasis._fields})
             levels += [levels[0].copy() for _ in range(1, self.options.levels)]
         for prefix, level in zip(PREFIXES, levels, strict=False):
@@ -536,7 +549,8 @@ class LevelsEngine(Engine):
             level.placed(basis.level_places(places, features, k), features + basis.added[k], score_places, scores)
             for k, level in enumerate(self.levels)
         ]
-        new.replace(levels=tuple(levels), basis=basis.placed(places, features))
+        kept = self.storage.kept.placed(places)
+        new.replace(levels=tuple(levels), basis=basis.placed(places, features), kept=kept)
         return new
 
 
@@ -546,3 +560,22 @@ def with_known_sizes(levels: Sequence[EnsembleEngine], basis: ColumnBasis) -> tu
     for level, added in zip(levels, basis.added, strict=False):
         level.expect_values(slice(known, known + added), KNOWN_SIZE)
     return tuple(levels)
+
+
+def with_inherited(engine: LevelsEngine, found: Extension) -> ColumnBasis:
+    """Return the basis of an extension with what its hats and nodes inherit, see `ColumnBasis.inherited`."""
+    basis: Any = engine.basis
+    known, added = int(basis.known[0]), basis.added[engine.options.levels - 1]
+    stiffness = engine.levels[-1].stiffness(known + added)[known:]
+    return found.basis._replace(inherited=found.inherited(basis.inherited, stiffness))
+
+
+def keep_last(engine: LevelsEngine, chunk: Chunk, y: Floats) -> None:
+    """Keep those of the last rows that have been learned from which are needed to look at columns."""
+    assert engine.basis is not None
+    needed = engine.window if engine.apart else engine.rounds - int(engine.basis.check[0]) + engine.window
+    if needed > 0:
+        first = max(chunk.rows - min(needed, engine.window), 0)
+        engine.keep_rows(chunk.row_block(first, chunk.rows), y[first:])
+        if engine.apart:
+            engine.storage = engine.storage._replace(kept=engine.storage.kept.last(engine.window))

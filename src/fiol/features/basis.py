@@ -57,6 +57,9 @@ class ColumnBasis(NamedTuple):
     codes: Any  #: [feature] the point of a value of a category, or `NO_CODE`; of features so far
     check: Any  #: [1] the round before which columns are looked at again
     period: Any  #: [slot] the period of a curve that closes, in units of the column; 0 for other curves
+    inherited: (
+        Any  #: [hat or node] the part of its stiffness that it took over from another one; empty if all have none
+    )
 
     @property
     def hat_counts(self) -> Any:
@@ -80,6 +83,13 @@ class ColumnBasis(NamedTuple):
     def nodes(self) -> int:
         """The number of nodes."""
         return int(self.node_counts.sum())
+
+    def less_inherited(self, stiffness: Floats) -> Floats:
+        """Return the stiffness of features of the last level without what hats and nodes took over from others."""
+        found, known = stiffness.copy(), int(self.known[0])
+        own = found[known : known + len(self.inherited)]
+        own[...] = np.maximum(own - self.inherited[: len(own)], 0.0)
+        return found
 
     @property
     def undecided(self) -> bool:
@@ -208,6 +218,7 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
         np.empty(0, np.int32),
         np.array([next_check(chunk.rows, options, undecided, 0)], np.int64),
         np.array([slot.period for slot in slots]),
+        np.empty(0),
     )
     return found.with_codes(roles, roles.size)
 

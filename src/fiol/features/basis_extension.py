@@ -22,6 +22,8 @@ from fiol.features.column_roles import IS_MISSING, IS_NUMBER, Roles
 MOVED = 0.05
 #: The largest number of new knots on each side, and of knots in all, in units of `TableBasis.knots`.
 NEW_PER_SIDE, MOST_KNOTS = 6, 2
+#: The largest number of knots and of points of merged models, in units of `TableBasis.knots` and `TableBasis.grid`.
+MOST_UNITED = 4
 #: The largest number of new knots on each side that are points of the grid.
 POINTS_PER_SIDE = 2
 #: The source of a feature that has not been seen.
@@ -34,6 +36,14 @@ class Extension(NamedTuple):
     basis: ColumnBasis
     hats: Any  #: [hat] the old hat, or `FRESH`
     nodes: Any  #: [node] the old node, or `FRESH`
+    kept: Any  #: [hat or node] whether it is the old one: others begin as copies
+
+    def inherited(self, before: Floats, stiffness: Floats) -> Floats:
+        """Return `ColumnBasis.inherited` of the new basis, given that of the old one and the stiffness there."""
+        sources = np.concatenate([self.hats, self.nodes])
+        fresh, old = sources == FRESH, np.zeros(len(stiffness))
+        old[: len(before)] = before
+        return np.where(fresh, 0.0, np.where(self.kept, old[sources], stiffness[sources]))
 
 
 class SlotKnots(NamedTuple):
@@ -126,25 +136,41 @@ def any_moved(basis: ColumnBasis, chunk: Chunk, roles: Roles) -> bool:
     return bool(np.any(numeric & (outside > np.where(basis.counts > 1, MOVED * there, 0.0))))
 
 
-def united_knots(bases: Sequence[ColumnBasis]) -> list[SlotKnots]:
+def united_knots(options: TableBasis, bases: Sequence[ColumnBasis]) -> list[SlotKnots]:
     """Return the knots of every slot in any of several bases."""
-    return [united_slot(slots) for slots in zip(*map(slot_knots, bases), strict=True)]
+    return [united_slot(options, slots) for slots in zip(*map(slot_knots, bases), strict=True)]
 
 
-def united_slot(slots: Sequence[SlotKnots]) -> SlotKnots:
-    """Return the knots of a column in any of several bases; points of a grid are those of any."""
+def united_slot(options: TableBasis, slots: Sequence[SlotKnots]) -> SlotKnots:
+    """Return the knots of a column in any of several bases; points of a grid are those of any.
+
+    Of very many, some are left out, so that merging many models keeps memory bounded.
+
+    >>> one, other = (SlotKnots(np.array(knots), np.ones(2, int), False) for knots in ([0.0, 1.0], [0.5, 1.0]))
+    >>> united_slot(TableBasis(), [one, other]).knots.tolist()
+    [0.0, 0.5, 1.0]
+    """
     knots = np.unique(np.concatenate([one.knots for one in slots]))
-    points = np.concatenate([one.points for one in slots])
-    return SlotKnots(knots, np.isin(knots, points).astype(np.int32), all(one.few for one in slots))
+    most = int(MOST_UNITED * options.knots)
+    if len(knots) > most:
+        knots = knots[grid_of_knots(len(knots), most) > 0]
+    in_grid = np.isin(knots, np.concatenate([one.points for one in slots])).astype(np.int32)
+    few, most = all(one.few for one in slots), int(MOST_UNITED * options.grid)
+    if in_grid.sum() > most and not few:
+        in_grid = grid_of_knots(len(knots), most)
+    return SlotKnots(knots, in_grid, few)
 
 
 def with_knots(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Extension:
     """Return a basis with other knots, where a new hat or point comes from the nearest old one."""
     hats, sources, first_hat = list[Any](), list[Any](), 0
+    kept_hats, kept_points = [np.empty(0, bool)], list[Any]()
     few, points = basis.few.copy(), basis.points.copy()
     for s, (old, new) in enumerate(zip(slot_knots(basis), slots, strict=True)):
         own = np.arange(points[s])
+        kept_points.append(np.ones(len(own), bool))
         if basis.numeric[s] and not basis.period[s]:
+            kept_points[s] = np.append(np.isin(new.points, old.points), True)
             few[s], points[s] = new.few, len(new.points) + 1
             own = np.append(nearest_knots(old.points, new.points), basis.points[s] - 1)
         sources.append(own)
@@ -152,6 +178,7 @@ def with_knots(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Extension:
             known = first_hat + nearest_knots(old.knots, new.knots)
             known = known[: len(known) - int(basis.period[s] > 0.0)]
             hats.append(known if basis.hat_counts[s] else np.full(len(new.knots), FRESH))
+            kept_hats.append(np.isin(new.knots, old.knots)[: len(known)])
         first_hat += int(basis.hat_counts[s])
     changed = basis._replace(
         few=few,
@@ -160,14 +187,75 @@ def with_knots(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Extension:
         knots=np.concatenate([np.empty(0), *(slot.knots for slot in slots)]),
         in_grid=np.concatenate([np.empty(0, np.int32), *(slot.in_grid for slot in slots)]),
     )
-    return Extension(changed, np.concatenate([np.empty(0, np.int64), *hats]), node_sources(basis, sources))
+    pairs = zip(basis.left.tolist(), basis.right.tolist(), strict=True)
+    kept = np.concatenate([*kept_hats, *((kept_points[a][:, None] & kept_points[b]).ravel() for a, b in pairs)])
+    return Extension(changed, np.concatenate([np.empty(0, np.int64), *hats]), node_sources(basis, sources), kept)
 
 
 def with_pairs(basis: ColumnBasis, pairs: Sequence[tuple[int, int]]) -> Extension:
     """Return a basis that had no pairs with these ones."""
     left, right = pair_arrays(pairs)
     new = basis._replace(left=left, right=right, candidates=np.zeros_like(basis.candidates))
-    return Extension(new, np.arange(new.hats), np.full(new.nodes, FRESH))
+    return Extension(new, np.arange(new.hats), np.full(new.nodes, FRESH), np.ones(new.added[2], bool))
+
+
+class Corners(NamedTuple):
+    """The old functions whose weights make that of each new one: [function, corner], three at most."""
+
+    numbers: Any
+    shares: Floats
+
+
+def intervals_of(knots: Floats, values: Floats) -> tuple[Any, Any, Floats]:
+    """Return for each value the knots that it is between, and its part of the interval; constant beyond the outermost.
+
+    >>> intervals_of(np.array([0.0, 2.0, 3.0]), np.array([-1.0, 0.5, 3.0]))
+    (array([0, 0, 1]), array([1, 1, 2]), array([0.  , 0.25, 1.  ]))
+    """
+    last = max(len(knots) - 1, 0)
+    low = np.clip(np.searchsorted(knots, values, side="right") - 1, 0, max(last - 1, 0))
+    high = np.minimum(low + 1, last)
+    width = knots[high] - knots[low]
+    part = np.clip((values - knots[low]) / np.where(width > 0.0, width, 1.0), 0.0, 1.0)
+    return low, high, part
+
+
+def hat_corners(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Corners:
+    """Return the hats of a basis that make those of other knots: old curves have these values at the new knots."""
+    numbers, shares, first = [np.empty((0, 3), np.int64)], [np.empty((0, 3))], 0
+    for s, (old, new) in enumerate(zip(slot_knots(basis), slots, strict=True)):
+        count = int(basis.hat_counts[s])
+        if len(new.knots) > 2:
+            low, high, part = intervals_of(old.knots, new.knots[: len(new.knots) - int(basis.period[s] > 0.0)])
+            there = float(count > 0)
+            numbers.append(first + np.minimum(np.stack([low, high, low], axis=1), max(count - 1, 0)))
+            shares.append(there * np.stack([1.0 - part, part, np.zeros(len(part))], axis=1))
+        first += count
+    return Corners(np.concatenate(numbers), np.concatenate(shares))
+
+
+def node_corners(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> Corners:
+    """Return the nodes of a basis that make those of other knots: old surfaces have these values at the new nodes."""
+    places = list[tuple[Any, Any, Floats]]()
+    for s, (old, new) in enumerate(zip(slot_knots(basis), slots, strict=True)):
+        if basis.numeric[s] and not basis.period[s]:
+            missing, own = int(basis.points[s]) - 1, intervals_of(old.points, new.points)
+            ends = np.array([missing]), np.array([missing]), np.zeros(1)
+            places.append(tuple(map(np.concatenate, zip(own, ends, strict=True))))  # type: ignore[arg-type]
+        else:
+            same = np.arange(int(basis.points[s]))
+            places.append((same, same, np.zeros(len(same))))
+    numbers, shares, first = [np.empty((0, 3), np.int64)], [np.empty((0, 3))], 0
+    for a, b in zip(basis.left.tolist(), basis.right.tolist(), strict=True):
+        (low, up, x), (left, right, z) = places[a], places[b]
+        low, up, x, size = low[:, None], up[:, None], x[:, None], int(basis.points[b])
+        small, large = np.minimum(x, z), np.maximum(x, z)  # the triangles of `write_nodes`
+        aside = np.where(x >= z, up * size + left, low * size + right)
+        corners = np.broadcast_arrays(low * size + left, aside, up * size + right)
+        numbers.append(first + np.stack([corner.ravel() for corner in corners], axis=1))
+        shares.append(np.stack([part.ravel() for part in (1.0 - large, large - small, small)], axis=1))
+        first += int(basis.points[a]) * size
+    return Corners(np.concatenate(numbers), np.concatenate(shares))
 
 
 def nearest_knots(knots: Floats, values: Floats) -> Any:

@@ -193,7 +193,8 @@ def one_round(some: Any, rows: SparkRows, base: Learner, this: Round, how: Round
                     kept.append(table.take(arrow().array(np.arange(0, table.num_rows, step))))
                 yield rows.of(table)
 
-        part = learn_shard_chunks(pickle.loads(start), pieces(), workers, this.rows)
+        parts = workers if this.number else 1
+        part = learn_shard_chunks(pickle.loads(start), pieces(), parts, this.rows)
         if not part.rows:
             return None
         took, loss = time.perf_counter() - began, part.loss / part.rows

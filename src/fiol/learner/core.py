@@ -428,7 +428,10 @@ class LearnerCore(ModelCore):
         if known_by > 1 or self.whole_rows:
             return self.scales()
         largest = self.scales() if engine.knows_scales else np.full(self.space.features, np.inf)
-        return root_mean_squares(largest, self.stiffness(), engine.intercept_stiffness())
+        stiffness = self.stiffness()
+        if self.levels is not None and self.levels.basis is not None:
+            stiffness = self.levels.basis.less_inherited(stiffness)
+        return root_mean_squares(largest, stiffness, engine.intercept_stiffness())
 
     def missing_of_centered(self) -> tuple[Indices, Indices, Floats]:
         engine = self.engine if self.levels is None else self.levels.levels[-1]

@@ -78,11 +78,12 @@ class Effects(NamedTuple):
     pairs: list[PairEffect]
 
 
-def effects_of(core: Any) -> Effects:
+def effects_of(core: Any, squares: Any = None) -> Effects:
     """Return the effects of a model with curves; TypeError for any other, ValueError before knots are known.
 
-    Shares of rows are estimated from what step sizes store. Where the nodes of a pair have a mean over one of its
-    columns, the mean is counted as an effect of that column.
+    Shares of rows follow from the mean squares of hats and nodes: `squares` of all features, by default what step sizes
+    store of the rows learned from. A hat that was added later has those of the rows since then. Where the nodes of a
+    pair have a mean over one of its columns, the mean is counted as an effect of that column.
     """
     engine = core.levels
     if engine is None:
@@ -93,7 +94,7 @@ def effects_of(core: Any) -> Effects:
     basis, roles = engine.basis, core.space.roles
     names = core.space.names
     names = list(range(core.space.features)) if names is None else names
-    weights, squares = np.atleast_2d(core.weights()), core.root_mean_squares() ** 2
+    weights, squares = np.atleast_2d(core.weights()), core.root_mean_squares() ** 2 if squares is None else squares
     parts = Parts(basis, roles, names, weights, squares, hat_deviations(engine))
     means, pairs = pair_effects(parts) if engine.options.levels > 2 else ({}, [])
     columns = [column_effect(parts, s, means.get(s)) for s in range(len(basis.member))]

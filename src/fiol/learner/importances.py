@@ -36,11 +36,12 @@ def importances(core: ModelCore, meta: Mapping[str, Any], most: int | None, X: A
         weights, means, squares = around_means(core, weights, means, squares)
         size = weights if weights.ndim == 1 else np.sqrt(np.mean(weights * weights, axis=0))
         return by_importance(core.feature_names(), size * np.sqrt(np.maximum(squares - means * means, 0.0)), most)
-    layout, own = columns_of_features(space), core.own_numbers()
+    layout, own, all_squares = columns_of_features(space), core.own_numbers(), squares
     weights, means, squares = np.atleast_2d(weights)[:, own], means[own], squares[own]
     if core.feature_count == space.features:
         return by_importance(layout.columns, column_deviations(layout, weights, means, squares), most)
-    found, basis = effects_of(core), core.levels.basis  # type: ignore[union-attr]
+    found = effects_of(core, None if X is None else all_squares)
+    basis = core.levels.basis  # type: ignore[union-attr]
     assert basis is not None
     apart = basis.slots_of(space.roles) < 0  # words, products and columns that were constant at first
     sizes = dict(zip(layout.columns, column_deviations(layout, weights * apart, means, squares), strict=True))

@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
+from fiol.components.table_basis import TableBasis
 from fiol.engine.centering import less
 from fiol.engine.kept_rows import NO_KEPT_ROWS, joined_rows
-from fiol.engine.levels_engine import LevelsEngine, with_known_sizes
-from fiol.engine.parallel.merge import members_of, merge_engines
+from fiol.engine.levels_engine import LevelsEngine, keep_last, with_inherited, with_known_sizes
+from fiol.engine.parallel.merge import change_members, mean, members_of, merge_engines
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
 from fiol.features.basis import NO_CODE, ColumnBasis
-from fiol.features.basis_extension import SlotKnots, united_knots, with_knots
+from fiol.features.basis_extension import SlotKnots, hat_corners, node_corners, united_knots, with_knots
 from fiol.features.chunk import Chunk
 
 
 def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) -> LevelsEngine:
     """Return the mean of engines of several levels, level by level; ValueError if their columns or pairs differ.
 
-    Knots are those of all, and where an engine has none, its nearest ones stand for them. An engine that has not found
-    its knots yet gets those of the others. If none has, the first rows of all are joined.
+    Knots are those of all, so that curves are means of curves. An engine that has not found its knots yet gets those of
+    the others. If none has, the first rows of all are joined.
     """
     new, known = engines[0].copy(), next((engine for engine in engines if engine.basis is not None), None)
     if known is None:
@@ -36,7 +37,10 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
         aligned, basis = aligned_levels(engines, known)
         together = zip(*(engine.levels for engine in aligned), strict=True)
         levels = tuple(merge_engines(levels, share, base) for levels in together)
-        new.replace(levels=levels, basis=basis, kept=NO_KEPT_ROWS)
+        inherited = [mine.basis.inherited for mine in aligned]  # type: ignore[union-attr]
+        size = max(map(len, inherited))
+        each = [np.append(one, np.zeros(size - len(one))) for one in inherited]
+        new.replace(levels=levels, basis=basis._replace(inherited=mean(each, share)), kept=NO_KEPT_ROWS)
     t = float(new.levels[0].rounds)
     new.replace(stack=engines[0].stack.merged([engine.stack for engine in engines[1:]], share, t))
     return new
@@ -52,8 +56,8 @@ def aligned_levels(engines: Sequence[LevelsEngine], known: LevelsEngine) -> tupl
     parts = [with_basis(engine, known.basis) if engine.basis is None else engine for engine in engines]
     bases: list[Any] = [engine.basis for engine in parts]
     for k, basis in enumerate(bases):
-        check_same_columns(k, bases[0], basis)
-    knots, aligned, codes = united_knots(bases), list[LevelsEngine](), known.basis.codes
+        check_same_columns(k, known.options, bases[0], basis)
+    knots, aligned, codes = united_knots(known.options, bases), list[LevelsEngine](), known.basis.codes
     for engine in parts:
         engine, codes = with_codes(with_other_knots(engine, knots), codes)
         aligned.append(engine)
@@ -69,12 +73,42 @@ def with_basis(engine: LevelsEngine, basis: ColumnBasis) -> LevelsEngine:
 
 
 def with_other_knots(engine: LevelsEngine, slots: Sequence[SlotKnots]) -> LevelsEngine:
-    """Return a copy with other knots, where hats and nodes come from the nearest ones."""
+    """Return a copy with other knots, where curves have the same values at all knots, and surfaces at all nodes.
+
+    If knots are added, curves stay as they are, and surfaces but for some of the triangles between new nodes. Records
+    of steps are those of the nearest hats and nodes.
+    """
     new, basis = engine.copy(), engine.basis
     assert basis is not None
     found = with_knots(basis, slots)
-    new.replace(levels=new.extended_levels(found), basis=found.basis)
+    if np.array_equal(found.basis.knots, basis.knots) and np.array_equal(found.basis.in_grid, basis.in_grid):
+        return new
+    levels, known = new.extended_levels(found), int(basis.known[0])
+    hats, nodes = hat_corners(basis, slots), node_corners(basis, slots)
+    for old, level, more in zip(engine.levels[1:], levels[1:], (False, True), strict=False):
+        interpolate_weights(old, level, slice(known, known + found.basis.hats), known + hats.numbers, hats.shares)
+        if more:
+            first, last = known + found.basis.hats, known + found.basis.added[2]
+            interpolate_weights(old, level, slice(first, last), known + basis.hats + nodes.numbers, nodes.shares)
+    new.replace(levels=levels, basis=with_inherited(engine, found))
     return new
+
+
+def interpolate_weights(old: Any, new: Any, features: slice, corners: Any, shares: Floats) -> None:
+    """Give features of a level the weights at these corners of an old one, which are features there, times shares."""
+
+    def mixed(w: Any) -> Any:
+        return np.sum(shares.reshape(*shares.shape, *(1,) * (w.ndim - 1)) * w[corners], axis=1)
+
+    before = iter(members_of(old))
+
+    def change(member: Any) -> None:
+        own = next(before).state
+        member.state.w[features] = mixed(own.w.astype(np.float64))
+        if own.total.shape[0]:
+            member.state.total[features] = mixed(own.total)
+
+    change_members(new, change)
 
 
 class LevelsMerge:
@@ -94,7 +128,8 @@ class LevelsMerge:
                 "base learn from them before its copies learn apart"
             )
         (self.base, *shards), basis = aligned_levels([base, *engines], base)
-        self.base.replace(basis=basis, kept=NO_KEPT_ROWS)
+        kept = joined_rows(engine.storage.kept for engine in (self.base, *shards))
+        self.base.replace(basis=basis, kept=kept.last(self.base.window))
         features = len(basis.codes)
         for engine in (self.base, *shards):
             for k, level in enumerate(engine.levels):
@@ -144,16 +179,20 @@ def level_scores(engine: LevelsEngine, chunk: Chunk) -> Floats:
 
 
 def teach_stacks(engine: LevelsEngine, rows: int, Z: Floats, y: Any, sample_weights: Floats) -> None:
-    """Let the stacks of all levels, and that of their scores, learn from `level_scores` of a sample of `rows` rows."""
+    """Let the stacks of all levels, and that of their scores, learn from `level_scores` of a sample of `rows` rows.
+
+    This ends a round: columns are looked at if it is time, by the last rows of the shards.
+    """
     count = len(engine.levels)
     y = less(y, engine.origin)
     *members, levels = np.split(Z, np.cumsum([(Z.shape[-1] - count) // count] * count), axis=-1)
     for level, part in zip(engine.levels, members, strict=True):
         level.stack.learn_sample(level.call, rows, np.ascontiguousarray(part), y, sample_weights)
     engine.stack.learn_sample(engine.call, rows, np.ascontiguousarray(levels), y, sample_weights)
+    engine.rows_until_look()
 
 
-def check_same_columns(k: int, expected: ColumnBasis, found: ColumnBasis) -> None:
+def check_same_columns(k: int, options: TableBasis, expected: ColumnBasis, found: ColumnBasis) -> None:
     """Raise ValueError unless two bases have the same columns, pairs and points of categories.
 
     So have copies of one learner, which may have added knots since.
@@ -162,9 +201,11 @@ def check_same_columns(k: int, expected: ColumnBasis, found: ColumnBasis) -> Non
     names = "numeric", "period", "left", "right"
     same = all(np.array_equal(getattr(expected, name), getattr(found, name)) for name in names)
     if not same or not np.array_equal(expected.points[categories], found.points[categories]):
+        rows, more = int(options.rows), int(options.rows + options.choice_rows)
         raise ValueError(
             f"learners[{k}] has other columns or pairs: merge learners that are copies of one learner, which has found "
-            "its knots"
+            f"its knots (after {rows:,} rows), and chosen pairs if there are more than {int(options.max_pairs):,} "
+            f"(after {more:,} rows)"
         )
 
 
@@ -217,7 +258,10 @@ def completed_places(before: Any, after: Any, size: int) -> Any:
 def learn_levels_in_rounds(
     engine: LevelsEngine, chunk: Chunk, y: Any, sample_weights: Floats, parts: int, each: Any
 ) -> tuple[LevelsEngine, Floats]:
-    """Return an engine that has learned from the rows, each round of each level in shards; and the scores before."""
+    """Return an engine that has learned from the rows, each round of each level in shards; and the scores before.
+
+    Between rounds columns are looked at, as between the rows of a stream.
+    """
     from fiol.engine.parallel.rounds import learn_round, round_ends
     from fiol.engine.parallel.shards import ShardMemory
 
@@ -235,6 +279,7 @@ def learn_levels_in_rounds(
     memories = [ShardMemory() for _ in range(engine.options.levels)]
     for start, stop in pairwise([first, *ends]):
         block = chunk.row_block(start, stop)
+        engine.rows_until_look()
         engine.add_codes(block)
         cuts = np.linspace(0, stop - start, min(parts, stop - start) + 1).astype(int)
         targets, weights = y[start:stop], sample_weights[start:stop]
@@ -247,4 +292,5 @@ def learn_levels_in_rounds(
         engine.replace(levels=tuple(levels))
         origin = engine.origin
         scores[start:stop] = engine.stack.learn(engine.call, Z - origin, less(targets, origin), weights) + origin
+        keep_last(engine, block, targets)
     return engine, scores
