@@ -8,6 +8,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fiol
@@ -191,3 +192,55 @@ def test_file_has_no_room_for_features_to_come(update, tmp_path):
     for one in (learner, again):
         one.learn([{"new": 1.0, "f3": 1.0}], [1.0])
     assert np.array_equal(learner.weights, again.weights)
+
+
+def named_rows(start, stop):
+    return [{f"f{k}": 1.0, f"f{k // 2}": 2.0} for k in range(start, stop)]
+
+
+@pytest.mark.parametrize("update", [fiol.FIOL(fiol.Logistic()), fiol.Stacked(fiol.Logistic())])
+@pytest.mark.parametrize("classes", [None, ["a", "b"], ["a", "b", "c"]])
+def test_file_of_one_vs_rest_has_no_room_for_features_to_come(update, classes, tmp_path):
+    model = fiol.OneVsRest(update, classes=classes, compiled=False)
+    for k in range(1, 50, 7):
+        model.learn(named_rows(k, k + 7), ["ab"[j % 2] for j in range(7)])
+    model.save(tmp_path / "a.fiol")
+    arrays = read_model(tmp_path / "a.fiol").arrays
+    assert {len(a) for name, a in arrays.items() if "state." in name and len(a)} == {model.n_features}
+    again = fiol.OneVsRest.load(tmp_path / "a.fiol", compiled=False)
+    for one in (model, again):
+        one.learn([{"new": 1.0, "f3": 1.0}], ["a"])
+    assert np.array_equal(model.weights, again.weights)
+
+
+def test_file_with_room_for_features_to_come_loads(tmp_path):
+    model = fiol.OneVsRest(fiol.Stacked(fiol.Logistic()), compiled=False)
+    for k in range(1, 50, 7):
+        model.learn(named_rows(k, k + 7), ["ab"[j % 2] for j in range(7)])
+    write_model(tmp_path / "a.fiol", model.KIND, model.core.header(), model.core.arrays(), model.meta)
+    again = fiol.OneVsRest.load(tmp_path / "a.fiol", compiled=False)
+    assert max(len(a) for name, a in model.core.arrays().items() if "state." in name) > model.n_features
+    for one in (model, again):
+        one.learn(named_rows(40, 70), ["ab"[j % 2] for j in range(30)])
+    assert np.array_equal(model.weights, again.weights)
+
+
+def test_file_of_an_estimator_has_no_room_for_features_to_come(tmp_path):
+    cities = [f"c{k % 37}" for k in range(90)]
+    frame = pd.DataFrame({"age": np.arange(90.0) % 7.0, "city": cities})
+    for estimator, y in (
+        (fiol.FIOLClassifier(max_iter=1, random_state=0), ["no", "yes", "perhaps"] * 30),
+        (fiol.FIOLRegressor(max_iter=1, random_state=0), np.arange(90.0)),
+    ):
+        estimator.partial_fit(
+            frame[:50], y[:50], *([["no", "perhaps", "yes"]] if hasattr(estimator, "predict_proba") else [])
+        )
+        estimator.partial_fit(frame[50:], y[50:])
+        estimator.save(tmp_path / "a.fiol")
+        arrays = read_model(tmp_path / "a.fiol").arrays
+        assert {len(a) for name, a in arrays.items() if "state." in name and len(a)} == {len(estimator.coef_names_)}
+        again = fiol.load(tmp_path / "a.fiol")
+        more = frame[:9].assign(city=[f"new{k}" for k in range(9)])
+        for one in (estimator, again):
+            one.partial_fit(more, y[:9])
+        assert np.array_equal(estimator.coef_, again.coef_)

@@ -42,6 +42,7 @@ from fiol.features.labels import AnyLabels
 from fiol.features.table_encoding import TableEncoding
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
+from fiol.models.one_vs_rest_core import joined_arrays
 from fiol.persistence import component_json
 from fiol.persistence.model import Path, build_model, read_model, write_model
 
@@ -178,7 +179,7 @@ def parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "model": model.core.header(),
         **({"moments": model.meta["moments"]} if "moments" in model.meta else {}),
     }
-    arrays = {**model.core.arrays(), "losses": np.array(estimator._losses, np.float64)}
+    arrays = {**model.core.stored_arrays(), "losses": np.array(estimator._losses, np.float64)}
     if not hasattr(estimator, "classes_"):
         return header, arrays
     weights, plain = estimator._class_weights, estimator.classes_.tolist()
@@ -240,7 +241,7 @@ def passive_parts_of(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         "sparse_rows": estimator._stretch != 1.0,
         "learners": [learner.core.header() for learner in learners],
     }
-    arrays = {f"{k}/{name}": a for k, learner in enumerate(learners) for name, a in learner.core.arrays().items()}
+    arrays = joined_arrays(learner.core.stored_arrays() for learner in learners)
     before = [np.append(np.broadcast_to(w, columns), b) for w, b in estimator._before]
     arrays["before"] = np.array(before)
     if hasattr(estimator, "classes_"):

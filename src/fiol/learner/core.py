@@ -111,12 +111,15 @@ class LearnerCore(ModelCore):
         return self.engine.arrays()
 
     def stored_arrays(self) -> dict[str, Any]:
+        return self.arrays_of(self.space.features)
+
+    def arrays_of(self, features: int) -> dict[str, Any]:
+        """Return `arrays` without room for more than these features."""
         arrays = self.arrays()
         if self.levels is not None:  # levels have features of their own
             return arrays
-        entries = self.space.features * self.update.geometry.reparametrization().weights_per_feature
         return {
-            name: array[:entries] if name.rpartition("/")[2].startswith("state.") else array
+            name: array[:features] if name.rpartition("/")[2].startswith("state.") else array
             for name, array in arrays.items()
         }
 

@@ -100,8 +100,10 @@ class OneVsRestCore(ModelCore):
         return self.all_learners[0].core.levels  # all have learned from the same rows
 
     def arrays(self) -> dict[str, Any]:
-        numbered = enumerate(self.all_learners)
-        return {f"{k}/{name}": a for k, one in numbered for name, a in one.core.arrays().items()}
+        return joined_arrays(one.core.arrays() for one in self.all_learners)
+
+    def stored_arrays(self) -> dict[str, Any]:
+        return joined_arrays(one.core.arrays_of(self.space.features) for one in self.all_learners)
 
     def restore(self, header: dict[str, Any], arrays: dict[str, Any]) -> None:
         self.space.restore(header)
@@ -482,6 +484,11 @@ def named_core(core: OneVsRestCore, label: Any, name: str) -> Any:
     space = copy.copy(core.space)
     space.labels = None
     return learner.core.with_engine(learner.core.engine, space)
+
+
+def joined_arrays(learners: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the arrays of several learners by name; those of the k-th begin with `k/`."""
+    return {f"{k}/{name}": a for k, arrays in enumerate(learners) for name, a in arrays.items()}
 
 
 def arrays_by_learner(arrays: Mapping[str, Any], classes: int, closed: bool) -> list[dict[str, Any]]:
