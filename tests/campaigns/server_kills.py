@@ -197,7 +197,7 @@ def check(folder, ledger):
             for name, served in expected.items():
                 if record.position > starts[name]:
                     rows = served.encode(found["features"], found["labels"], found.get("weights"))
-                    served.model.learn(rows.X, rows.y, rows.weights)
+                    served.model.core.learn(rows.X, rows.y, rows.weights)
         journal.close()
         assert all(learned[row] == 1 for row in ledger.acknowledged), "an acknowledged row is lost, or there twice"
         assert {*learned} <= ledger.sent

@@ -105,7 +105,7 @@ def test_loss_of_a_shadow_is_by_its_own_scores_and_not_by_those_served(tmp_path)
         found = client.run_in_writer(lambda: (live.loss / live.mass, shadow.loss / shadow.mass))
     alone = empty_model(other)
     signs = np.array([1.0 if row(k)[1] == "yes" else -1.0 for k in range(60)])
-    scores = alone.learn([row(k)[0] for k in range(60)], signs)
+    scores = alone.learn([row(k)[0] for k in range(60)], [row(k)[1] for k in range(60)])
     assert found[0] == pytest.approx(math.log(2.0))  # all predictions were made before the first label
     assert found[1] == pytest.approx(np.logaddexp(0.0, -signs * scores).mean(), rel=1e-9)
     assert abs(found[0] - found[1]) > 1e-3

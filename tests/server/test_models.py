@@ -11,8 +11,9 @@ from server.serving import SPECIFICATION, client_of, learn, open_registry, predi
 import fiol
 from fiol.server.labels import RefusedError
 from fiol.server.messages import LabelRules
+from fiol.server.served_model import ServedModel
 from fiol.server.specification import empty_model
-from fiol.workflow.model import TrainedModel, as_trained
+from fiol.workflow.model import as_trained
 
 
 def reopened(folder):
@@ -224,18 +225,17 @@ def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
 
 
 def test_shadow_does_not_learn_what_the_live_model_refuses(tmp_path, monkeypatch):
-    def fail_on_seven(self, X, y, sample_weight=None):
-        if len(y) == 7 and not self.meta.get("shadow"):
+    def fail_on_seven(self, encoded, record, position):
+        if len(encoded.y) == 7 and self.shadow_of is None:
             raise IndexError("a defect of the library")
-        return true_learn(self, X, y, sample_weight)
+        return true_learn(self, encoded, record, position)
 
-    true_learn = TrainedModel.learn
+    true_learn = ServedModel.learn
     with client_of(tmp_path) as client:
         client.request("PUT", "/models/s", {"copy_of": "m", "shadow_of": "m"})
-        client.registry.models["s"].model.meta["shadow"] = True
         learn(client, {"rows": rows(0, 10)})
         with monkeypatch.context() as patch:
-            patch.setattr(TrainedModel, "learn", fail_on_seven)
+            patch.setattr(ServedModel, "learn", fail_on_seven)
             assert learn(client, {"rows": rows(10, 17)}).status == 422
         learn(client, {"rows": rows(20, 25)})
         shadow = client.registry.models["s"].model.copy()

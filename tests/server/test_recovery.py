@@ -14,6 +14,7 @@ import pytest
 from campaigns.server_kills import assert_same
 from server.serving import SPECIFICATION, TestClient, client_of, learn, open_registry, predict, row, rows
 
+from fiol.learner.model_core import ModelCore
 from fiol.server import journal as journal_module
 from fiol.server.journal import Journal, JournalError
 from fiol.server.messages import LabelRules, decode
@@ -21,7 +22,6 @@ from fiol.server.model_metrics import ProgressiveMetrics
 from fiol.server.served_model import ServedModel
 from fiol.server.specification import empty_model
 from fiol.server.writer import Writer
-from fiol.workflow.model import TrainedModel
 
 
 def fed(folder, name="m"):
@@ -32,7 +32,7 @@ def fed(folder, name="m"):
         if record.kind == "learn" and record.refused is None:
             found = decode(record.payload)
             encoded = served.encode(found["features"], found["labels"], found.get("weights"))
-            model.learn(encoded.X, encoded.y, encoded.weights)
+            model.core.learn(encoded.X, encoded.y, encoded.weights)
     journal.close()
     return model
 
@@ -224,12 +224,12 @@ def test_row_that_the_model_fails_on_is_refused_and_never_replayed(tmp_path, mon
             raise IndexError("a defect of the library")
         return true_learn(self, X, y, sample_weight)
 
-    true_learn = TrainedModel.learn
+    true_learn = ModelCore.learn
     with client_of(tmp_path) as client:
         learn(client, {"rows": rows(0, 10)})
         predict(client, {"rows": [{"features": row(k)[0], "id": str(k)} for k in range(7)]})
         with monkeypatch.context() as patch:
-            patch.setattr(TrainedModel, "learn", fail_on_seven)
+            patch.setattr(ModelCore, "learn", fail_on_seven)
             labels = {"rows": [{"id": str(k), "label": "yes"} for k in range(7)]}
             assert learn(client, labels).status == 422
             assert client.registry.writer.join_labels.pending == 7  # they wait for another label
@@ -325,7 +325,7 @@ def test_repeated_request_in_one_group_is_learned_once_or_refused_as_the_first(t
         assert (first.status, again.body, wrong.status) == (200, first.body, 422)
         assert client.registry.models["m"].model.rounds == 5
         with monkeypatch.context() as patch:
-            patch.setattr(TrainedModel, "learn", fail)
+            patch.setattr(ModelCore, "learn", fail)
             found = in_one_group(client, body, body, other, key="b")
         assert [answer.status for answer in found] == [422, 422, 422]
         assert "used for another request" in found[2].json()["error"]["reason"]

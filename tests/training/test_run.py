@@ -13,6 +13,7 @@ from tests.material import LOSSES, name
 
 import fiol
 from fiol import Chunk, NamedRows, to_chunk
+from fiol.learner.model_core import ModelCore
 from fiol.readers.batch import Batch, Place
 from fiol.training import run
 from fiol.training.checkpoint_schema import check_checkpoint
@@ -320,14 +321,14 @@ def test_checkpoints_by_rows_and_seconds(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_signal_waits_for_the_end_of_the_piece(monkeypatch):
     X, y = make_rows(90)
-    task, learn = infer_task(y), fiol.Learner.learn
+    task, learn = infer_task(y), ModelCore.learn
 
     def interrupted(self, *rows):
         if self.rounds > 30:
             os.kill(os.getpid(), signal.SIGTERM)
         return learn(self, *rows)
 
-    monkeypatch.setattr(fiol.Learner, "learn", interrupted)
+    monkeypatch.setattr(ModelCore, "learn", interrupted)
     before = signal.getsignal(signal.SIGTERM)
     with Signals() as signals:
         training = Training(new(), task, reader(X, y), defer_signals=signals.deferred)

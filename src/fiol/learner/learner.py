@@ -180,7 +180,7 @@ class Learner(Model):
         >>> learner.rows, float(np.mean(np.sign(learner.scores(X)) == np.sign(X[:, 0] + X[:, 1]))) > 0.95
         (5000, True)
         """
-        return parallel.learn_parallel(self.core, X, y, sample_weight, parts, threads)
+        return parallel.learn_parallel(self.core, X, self.targets_of(y), sample_weight, parts, threads)
 
     def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Any:
         """Make one round for the row with these values at these indices, and return its score before.
@@ -199,7 +199,7 @@ class Learner(Model):
                 z = core.fast_learn_row(indices, values, y, sample_weight)
                 if z is not None:
                     return z
-        return only_score(self.learn(one_row(indices, values), [y], [sample_weight]))
+        return only_score(core.learn(one_row(indices, values), [y], [sample_weight]))
 
     def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Any:
         """Make one round for a dict of features, and return its score before.

@@ -13,7 +13,7 @@ from fiol.algorithms.update import Update
 from fiol.components.row import Floats
 from fiol.engine.engine import IN_ORDER
 from fiol.exportable import Exportable
-from fiol.features.blocks import blocks_of, check_order, learned_in_blocks, learned_in_chunks
+from fiol.features.blocks import blocks_of, check_order, learned_in_chunks
 from fiol.features.chunk import Chunk
 from fiol.features.feature_space import counted, one_row
 from fiol.features.file_header import classes_in
@@ -71,7 +71,8 @@ class Model(Exportable):
         ----------
         X : rows: a scipy sparse matrix, an array or nested list, a pandas or polars frame, an Arrow table, a list of
             dicts, or a generator of dicts. Frames may have text, dates and missing values (`table_encoding`).
-        y : one target per row: -1 or +1 for binary losses, a label (str, int or bool) for joint losses and `OneVsRest`.
+        y : one target per row: -1 or +1 for binary losses (of a `TrainedModel`, one of its `labels`), a label (str,
+            int or bool) for joint losses and `OneVsRest`.
         sample_weight : one number per row, which multiplies the loss.
 
         Returns
@@ -102,17 +103,11 @@ class Model(Exportable):
         >>> learner.rounds
         0
         """
-        core = self.core
-        X, rows = counted(X)
-        if rows is None:
-            scores = core.join_scores(learned_in_blocks(core.learn_rows, X, core.check_targets(y, None), sample_weight))
-            core.warn_if_not_finite(scores)
-            return scores
-        with core.lock, core.transaction():
-            targets, sample_weights = core.check_targets(y, rows), check_sample_weights(sample_weight, rows)
-            scores = core.learn_container(X, targets, sample_weights)
-            core.warn_if_not_finite(scores)
-            return scores
+        return self.core.learn(X, self.targets_of(y), sample_weight)
+
+    def targets_of(self, y: Any) -> Any:
+        """Return targets as `update.loss` takes them: y itself, unless a model has labels of its own."""
+        return y
 
     def learn_chunks(self, chunks: Iterable[Any]) -> Floats:
         """Call `learn` for one chunk after another and return the scores of all rows.
@@ -149,7 +144,8 @@ class Model(Exportable):
         core = self.core
         with core.lock, core.transaction():
             chunk = core.space.encode_chunk(chunk)
-            targets, sample_weights = core.check_targets(y, chunk.rows), check_sample_weights(sample_weight, chunk.rows)
+            targets = core.check_targets(self.targets_of(y), chunk.rows)
+            sample_weights = check_sample_weights(sample_weight, chunk.rows)
             order = IN_ORDER if order is None else check_order(order, chunk.rows)
             if order is not IN_ORDER and not order.size:
                 return np.zeros((chunk.rows, *core.score_shape))

@@ -14,13 +14,13 @@ from fiol.components.row import Floats, Indices
 from fiol.engine.engine import IN_ORDER
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.basis_names import all_names
-from fiol.features.blocks import padded
+from fiol.features.blocks import learned_in_blocks, padded
 from fiol.features.chunk import Chunk
-from fiol.features.feature_space import FeatureSpace
+from fiol.features.feature_space import FeatureSpace, counted
 from fiol.features.file_header import classes_in
 from fiol.features.labels import Labels, labels_of_rows
 from fiol.features.lock import Lock, NoLock
-from fiol.features.targets import check_targets
+from fiol.features.targets import check_sample_weights, check_targets
 from fiol.features.transaction import Transaction
 from fiol.persistence import component_json
 
@@ -199,6 +199,19 @@ class ModelCore:
         return labels_of_rows(y, rows, self.labels)
 
     # --- learning and scoring -------------------------------------------------------------------
+
+    def learn(self, X: Any, y: Any, sample_weight: Any = None) -> Floats:
+        """Make a round per row of any container, with targets as the loss takes them: see `Model.learn`."""
+        X, rows = counted(X)
+        if rows is None:
+            scores = self.join_scores(learned_in_blocks(self.learn_rows, X, self.check_targets(y, None), sample_weight))
+            self.warn_if_not_finite(scores)
+            return scores
+        with self.lock, self.transaction():
+            targets, sample_weights = self.check_targets(y, rows), check_sample_weights(sample_weight, rows)
+            scores = self.learn_container(X, targets, sample_weights)
+            self.warn_if_not_finite(scores)
+            return scores
 
     def learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:
         """Make a round per row, all or none, or as many as the exception says; takes the lock."""

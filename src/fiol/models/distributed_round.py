@@ -117,7 +117,7 @@ def check_countable(X: Any) -> tuple[Any, int]:
 
 def targets_of(learner: Learner, y: Any, rows: int | None) -> Any:
     """Return targets as an engine takes them: checked numbers, or the codes of known labels."""
-    targets = learner.core.check_targets(y, rows)
+    targets = learner.core.check_targets(learner.targets_of(y), rows)
     return targets if learner.core.labels is None else learner.core.codes_of(targets)
 
 

@@ -176,7 +176,7 @@ class ServedModel:
         Raises ROW_ERRORS, and has learned nothing, if the model does not accept them.
         """
         model, before = self.model, self.model.n_features
-        scores: Floats = model.learn(rows.X, rows.y, rows.weights)
+        scores: Floats = model.core.learn(rows.X, rows.y, rows.weights)
         self.position = position
         try:
             y = rows.y if self.model.classes is None else model.core.codes_of(rows.y)

@@ -342,7 +342,7 @@ class Training:
         again = self.number > 1 and learner.rounds >= MIN_STACK_ROWS
         with self.defer_signals():
             with learner.engine.freeze_stack() if again else nullcontext():
-                scores = learner.learn(*rows)
+                scores = learner.core.learn(*rows)
             codes, lines = self.task.codes(learner, rows.y), []
             for start, stop in itertools.pairwise(cuts_at_lines(self.metrics.rows, rows.size)):
                 self.metrics.add(learner, scores[start:stop], codes[start:stop], rows.weights[start:stop])

@@ -81,6 +81,44 @@ class Trained(Model):
             self.estimator._coef = None
             self.estimator.save(path)
 
+    # --- learning -----------------------------------------------------------------------------
+
+    def targets_of(self, y: Any) -> Any:
+        """Return -1 and +1 for the two `labels` of a loss of two classes; any other targets as they are.
+
+        Raises
+        ------
+        ValueError : a target is missing, or is none of the two labels.
+        """
+        if self.meta.get("labels") is None:
+            return y
+        codes, there = self.task.coded(y)
+        if not there.all():
+            raise ValueError(f"y[{int(np.argmin(there))}] is missing")
+        return codes
+
+    def target_of(self, y: Any) -> Any:
+        """Return one target as `targets_of` does."""
+        negative, positive = self.meta.get("labels") or (None, None)
+        return y if positive is None else 1.0 if y == positive else -1.0 if y == negative else self.targets_of([y])[0]
+
+    def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Any:
+        """Make one round for the row with these values at these indices, and return its score before."""
+        return super().learn_one(indices, values, self.target_of(y), sample_weight)
+
+    def learn_named(self, features: Mapping[Any, Any], y: Any, sample_weight: float = 1.0) -> Any:
+        """Make one round for a row given as a dict, with a target as `predict_named` returns it.
+
+        >>> import pandas as pd, fiol
+        >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
+        >>> model = fiol.train(frame, target="sold")
+        >>> score = model.learn_named({"size": 7.0}, "yes")
+        >>> model.learn_named({"size": 7.0}, "maybe")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        fiol.training.task_inference.UnclearTargetError: the target 'maybe' is neither 'no' nor 'yes', the two ...
+        """
+        return super().learn_named(features, self.target_of(y), sample_weight)
+
     # --- rows ---------------------------------------------------------------------------------
 
     def batches(
@@ -304,7 +342,8 @@ class TrainedModel(Trained, Learner):
     """A `Learner` with labels and with what is known about its data: returned by `fiol.train` and `fiol.load`.
 
     Beside the methods of a `Learner` it has `labels`, `columns`, `predict` (labels, or numbers), `predict_proba`,
-    `evaluate` and `report`. Rows are frames, dicts, arrays, or names of files.
+    `evaluate` and `report`, and it learns from labels as it predicts them. Rows are frames, dicts, arrays, or names of
+    files.
     """
 
 

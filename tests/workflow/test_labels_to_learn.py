@@ -1,0 +1,82 @@
+"""A trained model learns labels as it predicts them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.interpreted import interpret_all
+
+import fiol
+from fiol.models.distributed_round import learn_shard
+
+ROWS = 40
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+
+
+def rows(labels, seed=0):
+    """Return rows whose label is the second one where the sum of two columns is above 0."""
+    frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(ROWS, 2)).round(3), columns=["a", "b"])
+    return frame.assign(y=pd.Series(labels)[(frame.sum(axis=1) > 0.0).astype(int)].to_numpy())
+
+
+def weights_of(model):
+    return model.weights.tolist(), model.intercept, model.rounds
+
+
+PAIRS = [["no", "yes"], [0, 1], [False, True], [3, 8], [-1, 1]]
+
+
+@pytest.mark.parametrize("labels", PAIRS, ids=str)
+def test_every_way_to_learn_takes_the_labels_of_predictions(labels, tmp_path):
+    first, second = rows(labels), rows(labels, seed=1)
+    fiol.train(first, target="y", algorithm="FIOL", output=tmp_path / "m.fiol")
+    expected = weights_of(fiol.train(second, update=tmp_path / "m.fiol"))
+    X, y = second[["a", "b"]], second["y"]
+    load = lambda: fiol.load(tmp_path / "m.fiol")  # noqa: E731
+    assert {type(label) for label in load().predict(X).tolist()} <= {type(label) for label in labels}
+    whole, parallel, events, dicts, chunks = (load() for _ in range(5))
+    whole.learn(X, y)
+    parallel.learn_parallel(X, y.tolist(), parts=1)
+    for row, label in zip(X.to_dict("records"), y, strict=True):
+        events.learn_named(row, label)
+    dicts.learn(iter(X.to_dict("records")), y.tolist())
+    chunks.learn_chunks([(X[:7], y[:7]), (X[7:], y[7:])])
+    for model in (whole, parallel, events, dicts, chunks):
+        assert weights_of(model) == expected
+    scores = load().scores(X)
+    assert np.isclose(load().learn(X[:1], whole.predict(X[:1]))[0], scores[0])
+
+
+@pytest.mark.parametrize("labels", PAIRS[:4], ids=str)
+def test_labels_that_a_model_does_not_know_raise_and_nothing_is_learned(labels):
+    model = fiol.train(rows(labels), target="y", algorithm="FIOL")
+    X, before = rows(labels)[["a", "b"]][:2], weights_of(model)
+    unknown = -1 if labels[0] is not False else "no"
+    with pytest.raises(ValueError, match=f"the target '?{unknown}'? is neither .* nor .*, the two labels"):
+        model.learn(X, [labels[1], unknown])
+    with pytest.raises(ValueError, match=f"the target '?{unknown}'? is neither"):
+        model.learn_named({"a": 1.0, "b": 2.0}, unknown)
+    with pytest.raises(ValueError, match=r"y\[1\] is missing"):
+        model.learn(X, [labels[0], None])
+    assert weights_of(model) == before
+
+
+def test_numbers_and_classes_are_learned_as_they_are():
+    frame = rows([0.5, 7.25])
+    number = fiol.train(frame, target="y", loss="squared_error", algorithm="FIOL")
+    assert number.learn(frame[["a", "b"]], frame["y"]).shape == (ROWS,)
+    several = frame.assign(y=["red", "green", "blue", "blue"] * 10)
+    classes = fiol.train(several, target="y", algorithm="FIOL")
+    assert classes.learn(several[["a", "b"]], several["y"]).shape == (ROWS, 3)
+
+
+def test_shards_of_a_round_take_labels():
+    frame = rows(["no", "yes"])
+    model = fiol.train(frame, target="y", algorithm="FIOL")
+    result = learn_shard(model, frame[["a", "b"]], frame["y"])
+    other = model.copy()
+    other.learn(frame[["a", "b"]], frame["y"])
+    assert weights_of(result.learner) == weights_of(other)
