@@ -344,7 +344,7 @@ def test_errors_about_data_name_the_frame_the_option_and_the_columns(tmp_path):
     frame = pd.DataFrame({"price": [1.0, 2.0, 3.0], "sold": ["no", "yes", "no"]})
     with pytest.raises(ValueError, match=r"^a frame: there is no column 'nope': the columns are price, sold$"):
         fiol.train(frame, target="nope")
-    with pytest.raises(ValueError, match=r"\(--column\), there is no column 'prise': did you mean 'price'\?"):
+    with pytest.raises(ValueError, match=r"\(columns\), there is no column 'prise': did you mean 'price'\?"):
         fiol.train(frame, target="sold", columns={"prise": "number"})
     with pytest.raises(FileNotFoundError, match=r"has no files to read: .*\.csv, .*\.parquet"):
         fiol.train(tmp_path, target="sold")
@@ -353,7 +353,7 @@ def test_errors_about_data_name_the_frame_the_option_and_the_columns(tmp_path):
 def test_decimal_commas_are_hinted_at(tmp_path):
     path = tmp_path / "prices.csv"
     path.write_text("price;sold\n" + "".join(f"{k},5;{'yn'[k % 2]}\n" for k in range(40)))
-    with pytest.warns(UserWarning, match="column 'price' is text with commas in numbers.*--reader decimal=,"):
+    with pytest.warns(UserWarning, match="column 'price' is text with commas in numbers.*give reader="):
         next(fiol.read(path, target="sold"))
     batch = next(fiol.read(path, target="sold", reader={"decimal": ","}))
     assert [str(name) for name in batch.X.names] == ["price"]

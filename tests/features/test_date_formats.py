@@ -150,13 +150,15 @@ def test_format_is_stored_and_described():
 def test_named_date_column_infers_its_format():
     frame = pd.DataFrame({"d": ["5/28/2011", "5/6/2011"]})
     assert TableEncoding.infer(frame, {"d": "date"}).columns[0].format == "%m/%d/%Y"
-    with pytest.raises(ValueError, match=r"--column d=date:%m/%d/%Y.*--column d=category"):
+    with pytest.raises(
+        ValueError, match=r"columns=\{'d': 'date:%m/%d/%Y'\}, or columns=\{'d': 'category'\} \(table_encoding"
+    ):
         TableEncoding.infer(frame[1:], {"d": "date"})
 
 
 def test_ambiguous_dates_are_an_error_unless_the_kind_is_given():
     frame, y = pd.DataFrame({"d": ["5/6/2011", "7/8/2011"]}), [1, -1]
-    with pytest.raises(ValueError, match=r"column 'd'.*'5/6/2011' may be %m/%d/%Y or %d/%m/%Y.*--column d=date"):
+    with pytest.raises(ValueError, match=r"column 'd'.*'5/6/2011' may be %m/%d/%Y or %d/%m/%Y.*columns="):
         fiol.Learner(fiol.FIOL(fiol.Logistic()), compiled=False).learn(frame, y)
     for kind, name in (({"kind": "date", "format": "%d/%m/%Y"}, "d.month=6"), ("category", "d=5/6/2011")):
         learner = fiol.Learner(fiol.FIOL(fiol.Logistic()), table_encoding={"d": kind}, compiled=False)

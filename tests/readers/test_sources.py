@@ -196,7 +196,7 @@ def test_empty_and_unknown_files_are_not_inferred(tmp_path):
         (b"\x89fiol\r\n\x1a and more", "model.csv", "model.csv is a model of fiol, not data"),
         (b"PK\x03\x04 xl/workbook.xml", "book.xlsx", "save it as CSV if it is a workbook"),
         (b"a,b\n1,2\n\0\0\0,,,\n3\n", "rows.csv", "rows.csv is no text of csv: there are bytes in it that are 0"),
-        (b"\x01\x02\x03", "what.bin", r"say which format it is \(--format\), one of"),
+        (b"\x01\x02\x03", "what.bin", r"say which format it is \(format\), one of"),
     ],
 )
 def test_files_of_other_kinds_are_named_in_the_error(tmp_path, content, name, said):

@@ -11,7 +11,7 @@ import click
 from fiol.cli.sections import option_in
 from fiol.cli.terminal import echo
 from fiol.features.column_kinds import KIND_SPECS
-from fiol.readers.bad_lines import ON_ERROR, odd_cell_messages
+from fiol.readers.bad_lines import ON_ERROR, reader_messages
 
 #: The section of these options.
 DATA_SECTION = "Data"
@@ -127,10 +127,10 @@ def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_value(text: str) -> tuple[str, Any]:
-    """Return the name and the value of NAME=VALUE: JSON if it parses, text otherwise.
+    r"""Return the name and the value of NAME=VALUE: JSON if it parses, a tab for \t, text otherwise.
 
-    >>> named_value("delimiter=;"), named_value("names=[1, 2]")
-    (('delimiter', ';'), ('names', [1, 2]))
+    >>> named_value("delimiter=;"), named_value("names=[1, 2]"), named_value("delimiter=\\t")
+    (('delimiter', ';'), ('names', [1, 2]), ('delimiter', '\t'))
     """
     name, equals, value = text.partition("=")
     if not equals or not name:
@@ -138,7 +138,7 @@ def named_value(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value)
     except ValueError:
-        return name, value
+        return name, "\t" if value == "\\t" else value
 
 
 def column_kinds(text: str) -> list[tuple[str, str]]:
@@ -162,7 +162,7 @@ def print_skipped(reader: Any, missing: int = 0) -> None:
         click.echo(f"{skipped:,} lines could not be read and were left out. The first of them:", err=True)
         for error in reader.first_skipped[:3]:
             echo(f"  {error}", err=True)
-    for message in odd_cell_messages(reader):
+    for message in reader_messages(reader):
         echo(message, err=True)
     if missing:
         click.echo(f"{missing:,} rows without a target were left out.", err=True)

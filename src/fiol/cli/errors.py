@@ -28,11 +28,12 @@ def handle_errors(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def run(*args: Any, **options: Any) -> Any:
+        from fiol.option_names import command_options
         from fiol.training.signals import Signals, Stopped  # imported here: --help needs none of it
         from fiol.workflow.errors import OptionError
 
         try:
-            with Signals() as signals, warnings.catch_warnings():
+            with Signals() as signals, warnings.catch_warnings(), command_options():
                 warnings.showwarning = print_warning
                 return command(*args, signals=signals, **options)
         except Stopped as stopped:

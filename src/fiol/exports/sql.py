@@ -36,6 +36,7 @@ from fiol.features.column_values import NUMERIC_TEXT
 from fiol.features.interactions import belongs_to
 from fiol.features.product_names import TIMES
 from fiol.features.table_encoding import Column
+from fiol.option_names import option_text
 
 
 class Atom(NamedTuple):
@@ -77,7 +78,7 @@ def sql_scores(model: Any, table: str = "data", column: str = "f{}", dialect: st
 def score_expression(model: ExportedModel, k: int, column: str, dialect: Dialect) -> str:
     """Return score k of a row as an SQL expression."""
     if model.hashing is not None:
-        raise NoExportError("SQL cannot hash names: train without --bits, or export to python")
+        raise NoExportError(f"SQL cannot hash names: train without {option_text('bits')}, or export to python")
     weights = {name: own[k] for name, own in model.entries() if own[k] != 0.0}
     if model.table_encoding is not None:
         terms = coded_terms(model, weights, dialect)
@@ -127,7 +128,7 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialec
         if column.format:
             raise NoExportError(
                 f"column {column.name!r} has dates as {column.format}, and SQL is made for ISO dates alone: train on "
-                "dates such as 2024-03-31, leave the column out (--column), or export to python or json"
+                "dates such as 2024-03-31, leave the column out by its kind skip, or export to python or json"
             )
         yield from column_terms(column, weights, dialect)
     for pair in model.table_encoding.pairs:

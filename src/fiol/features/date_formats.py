@@ -14,6 +14,7 @@ import numpy as np
 
 from fiol.features.cell_rules import MISSING_MARKERS, is_marker, moment_of_value
 from fiol.features.column_kinds import DATE_LETTERS
+from fiol.option_names import Wording, option_text
 
 #: Days are counted from here, so that they are small numbers.
 FIRST_DAY = np.datetime64("2000-01-01", "us")
@@ -97,8 +98,8 @@ def infer_format(name: str, strings: Sequence[str]) -> str | None:
         both = " or ".join(found)
         raise ValueError(
             f"column {name!r}: day and month cannot be distinguished, {there[0]!r} may be {both}: give the format by "
-            f"--column {name}=date:{found[0]} (in Python {{{name!r}: {f'date:{found[0]}'!r}}}), or "
-            f"--column {name}=category"
+            f"{option_text('columns', {name: f'date:{found[0]}'})}, or {option_text('columns', {name: 'category'})}"
+            f"{'' if Wording.for_command else ' (table_encoding of learners and estimators)'}"
         )
     return found[0] if found else None
 

@@ -28,8 +28,8 @@ from fiol.features.table_rows import (
     encoding_by_types,
     features_of_dict,
     infer_from_dicts,
-    named_rows_of_dicts,
     needs_encoding,
+    rows_of_table,
 )
 from fiol.features.transaction import Counting, Rewindable, Transaction
 from fiol.features.vocabulary import NAME_TYPES, Vocabulary
@@ -92,7 +92,7 @@ class FeatureSpace:
         self.dense_columns: int | None = None
         #: How columns become features, once a frame with more than numbers was learned from.
         self.table_encoding = table_encoding
-        #: Counts the keys of dicts that are no columns of the table encoding.
+        #: Counts keys of dicts and cells of frames that belong to no column of the table encoding.
         self.unknown = UnknownKeys()
         #: The space whose features have the names, where those of this one are its numbers.
         self.outer: FeatureSpace | None = None
@@ -383,15 +383,16 @@ class FeatureSpace:
     def is_table(self, X: Any, frame: Frame | None) -> bool:
         """Return whether rows are encoded by a table encoding.
 
-        All rows are if the model has one. Otherwise frames are if a column has text, dates or missing values, or if the
-        features have names from dicts; and dicts are if the features are columns.
+        All rows are if the model has one. Otherwise frames are if a column has text, dates or missing values, if the
+        features have names from dicts, or if they are other columns; and dicts are if the features are columns.
         """
         if self.any_names or self.fixed:
             return False
         if frame is None:
             return is_dicts(X) and (self.table_encoding is not None or self.columns is not None)
         named = isinstance(self.encoder, Vocabulary) and self.max_features is None and self.features > 0
-        return self.table_encoding is not None or named or needs_encoding(frame)
+        other = self.columns is not None and frame.names is not None and {*self.columns} != {*frame.names}
+        return self.table_encoding is not None or named or other or needs_encoding(frame)
 
     def table_rows(self, X: Any, frame: Frame | None, learning: bool) -> NamedRows:
         """Return the features of rows of a table, and store the table encoding if it was completed to learn."""
@@ -400,10 +401,7 @@ class FeatureSpace:
             if encoding.ids_message and (self.table_encoding is None or not self.table_encoding.complete):
                 warnings.warn(f"columns are {encoding.ids_message}", stacklevel=2)
             self.table_encoding = encoding
-        if frame is not None:
-            return encoding.named_rows(frame)
-        self.unknown.note(encoding, X)
-        return named_rows_of_dicts(encoding, X)
+        return rows_of_table(encoding, X, frame, self.unknown, learning)
 
     def completed(self, X: Any, frame: Frame | None, learning: bool) -> TableEncoding:
         """Return the table encoding; the first rows to learn from decide about kinds that are not given."""

@@ -179,6 +179,19 @@ def as_frame(X: Any) -> Frame | None:
     return Frame(X, wrapped) if isinstance(wrapped, nw.DataFrame) else None
 
 
+def known_frame(frame: Any) -> Frame:
+    """Return a `Frame`; raise TypeError if narwhals does not support the object."""
+    found = as_frame(frame)
+    if found is None:
+        raise TypeError(f"a table encoding is for frames, got {type(frame).__name__}")
+    return found
+
+
+def frame_labels(frame: Frame) -> list[str]:
+    """Return the labels of the columns of a frame as text."""
+    return list(map(str, frame.names or frame.column_labels))
+
+
 def eager(X: Any) -> str:
     """Return advice about a lazy frame, for the end of an error message; '' for anything else."""
     return ": collect() it first" if hasattr(X, "collect") else ""
@@ -202,14 +215,17 @@ def match_columns(names: Sequence[str], expected: Sequence[str]) -> list[int] | 
     if tuple(names) == tuple(expected):
         return None
     position, known = {name: k for k, name in enumerate(names)}, set(expected)
-    wrong = {
-        "missing": [name for name in expected if name not in position],
-        "unexpected": [name for name in names if name not in known],
-    }
-    if any(wrong.values()):
-        parts = [f"{kind} {enumeration(found)}" for kind, found in wrong.items() if found]
-        raise ValueError(f"columns must be those of the model: {'; '.join(parts)}")
+    absent, unknown = [name for name in expected if name not in position], [name for name in names if name not in known]
+    if absent or unknown:
+        refuse_columns(absent, unknown)
     return [position[name] for name in expected]
+
+
+def refuse_columns(absent: list[str], unknown: list[str]) -> NoReturn:
+    """Raise the error for rows without columns of a model, or with others."""
+    wrong = {"missing": absent, "unexpected": unknown}
+    parts = [f"{kind} {enumeration(found)}" for kind, found in wrong.items() if found]
+    raise ValueError(f"columns must be those of the model: {'; '.join(parts)}")
 
 
 def enumeration(names: list[str]) -> str:

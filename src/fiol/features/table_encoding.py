@@ -16,15 +16,18 @@ import numpy as np
 from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing, words_of_text
 from fiol.features.chunk import Names
 from fiol.features.column_kinds import COLUMN_KINDS, MISSING, PARTS, ColumnKind, part_features
-from fiol.features.column_values import (
-    CodedText,
-    ColumnValues,
-    are_times,
-    columns_of,
-)
+from fiol.features.column_values import CodedText, ColumnValues, ListedValues, are_times, columns_of
 from fiol.features.date_formats import FIRST_DAY, check_format, infer_format
 from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
-from fiol.features.frames import REAL_NUMBERS, Frame, as_frame, enumeration, match_columns, narwhals, refuse_twice
+from fiol.features.frames import (
+    REAL_NUMBERS,
+    enumeration,
+    frame_labels,
+    known_frame,
+    narwhals,
+    refuse_columns,
+    refuse_twice,
+)
 from fiol.features.interactions import add_interactions, belongs_to
 from fiol.features.named_rows import NamedRows
 
@@ -400,25 +403,38 @@ class TableEncoding:
         reason = "each value is different, or the row's number; to use a column, give its kind, such as category"
         return f"left out as ids: {enumeration(ids)} ({reason})" if ids else ""
 
-    def named_rows(self, frame: Any, odd: list[tuple[int, str, str]] | None = None) -> NamedRows:
+    def other_columns(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the columns that rows with these columns lack, and those of the rows that are unknown.
+
+        If columns are optional, rows lack none of them, unless they have none at all.
+        """
+        there, known = set(names), set(self.names)
+        needed = [column.name for column in self.columns if not column.is_left_out]
+        absent = [name for name in needed if name not in there]
+        if self.optional and len(absent) < len(needed):
+            absent = []
+        return absent, [name for name in names if name not in known]
+
+    def named_rows(
+        self, frame: Any, odd: list[tuple[int, str, str]] | None = None, all_columns: bool = True
+    ) -> NamedRows:
         """Return the encoded rows of a frame with these columns, in any order; skipped ones may be absent.
 
-        Cells that cannot be encoded raise a BadValueError; with `odd` they are missing, and their row, column and
+        Without `all_columns`, absent columns are missing (or no features, if columns are optional), and others left
+        out. Cells that cannot be encoded raise a BadValueError; with `odd` they are missing, and their row, column and
         reason are added to that list.
         """
         frame = known_frame(frame)
-        needed = [column for column in self.columns if not column.is_left_out]
-        skipped = {column.name for column in self.columns if column.is_left_out}
-        labels = list(map(str, frame.names or frame.column_labels))
-        places = [i for i, label in enumerate(labels) if label not in skipped]
-        order = match_columns([labels[i] for i in places], [column.name for column in needed])
-        found = columns_of(frame, places if order is None else [places[i] for i in order])
-        feature_columns = [
-            feature_column
-            for c, values in zip(needed, found, strict=True)
-            for feature_column in c.feature_columns(self.prepared(values, odd))
-        ]
-        return self.rows_of(feature_columns, len(frame))
+        labels = frame_labels(frame)
+        if all_columns and any(other := self.other_columns(labels)):
+            refuse_columns(*other)
+        place = {label: i for i, label in enumerate(labels)}
+        needed = [c for c in self.columns if not c.is_left_out and (c.name in place or not self.optional)]
+        there = [c.name for c in needed if c.name in place]
+        found = dict(zip(there, columns_of(frame, [place[name] for name in there]), strict=True))
+        absent = ListedValues("", [None] * len(frame))
+        made = (c.feature_columns(self.prepared(found.get(c.name, absent), odd)) for c in needed)
+        return self.rows_of([column for columns in made for column in columns], len(frame))
 
     def rows_of(self, feature_columns: Sequence[FeatureColumn], rows: int) -> NamedRows:
         """Return the features of all columns, and their interactions, row by row."""
@@ -501,14 +517,6 @@ def column_from_spec(name: Any, kind: Any) -> Column:
     raise ValueError(
         f"column {name!r}: only words:N and date:FORMAT have something after a colon, got {f'{kind}:{more}'!r}"
     )
-
-
-def known_frame(frame: Any) -> Frame:
-    """Return a `Frame`; raise TypeError if narwhals does not support the object."""
-    found = as_frame(frame)
-    if found is None:
-        raise TypeError(f"a table encoding is for frames, got {type(frame).__name__}")
-    return found
 
 
 def infer_column(values: ColumnValues) -> Column:

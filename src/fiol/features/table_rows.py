@@ -1,8 +1,9 @@
-"""Rows of a table in other forms than one complete frame: dicts, and frames given to a model without a table encoding.
+"""Rows of a table in other forms than one complete frame: dicts, frames with other columns, and plain frames.
 
 A dict given to a model with a table encoding is a row of that table: its keys are columns, an absent column is missing,
-and keys that are no columns are left out. If columns are optional, as in JSON lines, an absent column has no feature,
-and a new key is encoded by the type of its value. The features are those of the same row of a frame, to the bit.
+and keys that are no columns are left out; so are the columns of a frame. If columns are optional, as in JSON lines, an
+absent column has no feature, and a new key is encoded by the type of its value. The features are those of the same row
+of a frame, to the bit.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from fiol.features.cell_rules import is_missing, words_of_text
 from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of
 from fiol.features.feature_columns import FeatureColumn
-from fiol.features.frames import REAL_NUMBERS, Frame, enumeration, sparse_entries
+from fiol.features.frames import REAL_NUMBERS, Frame, enumeration, frame_labels, refuse_columns, sparse_entries
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
 
@@ -182,8 +183,30 @@ def infer_from_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]])
     return encoding.completed_by([values_in_dicts(name, rows) for name in names])
 
 
+def rows_of_table(
+    encoding: TableEncoding, X: Any, frame: Frame | None, unknown: UnknownKeys, learning: bool
+) -> NamedRows:
+    """Return the features of dicts, or of a frame: unknown columns are left out, and noted, absent ones are missing.
+
+    A frame to learn from must have all columns, and other frames at least one of them.
+    """
+    if frame is None:
+        unknown.note(encoding, X)
+        return named_rows_of_dicts(encoding, X)
+    absent, others = encoding.other_columns(frame_labels(frame))
+    if absent and (learning or has_no_column(encoding, absent)):
+        refuse_columns(absent, others)
+    unknown.note_columns(encoding, others, absent, len(frame))
+    return encoding.named_rows(frame, all_columns=False)
+
+
+def has_no_column(encoding: TableEncoding, absent: Sequence[str]) -> bool:
+    """Return whether rows without the columns `absent` have no column of an encoding."""
+    return len(absent) == sum(not column.is_left_out for column in encoding.columns)
+
+
 class UnknownKeys:
-    """Count the keys of dicts that are no columns of a model, and warn of the first.
+    """Count the keys of dicts, and the cells of frames, that belong to no column of a model, and warn of the first.
 
     >>> unknown = UnknownKeys()
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -196,6 +219,7 @@ class UnknownKeys:
 
     def __init__(self) -> None:
         self.count = 0
+        self.absent = set[str]()  #: columns of which was warned that frames do not have them
 
     def note(self, encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]]) -> None:
         """Count the keys of some dicts that are no columns of an encoding; warn if they are the first."""
@@ -203,11 +227,33 @@ class UnknownKeys:
             return
         known = set(encoding.names)
         found = [str(key) for row in rows for key in flat_dict(row) if key not in known and str(key) not in known]
-        first = found and not self.count
-        self.count += len(found)
+        self.add(encoding, "dicts have keys", found, len(found))
+
+    def note_columns(self, encoding: TableEncoding, others: Sequence[str], absent: Sequence[str], rows: int) -> None:
+        """Count the cells of columns that a model does not have; warn if they are the first, or if columns are absent.
+
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     UnknownKeys().note_columns(TableEncoding((Column("age", "number"),)), [], ["age"], 2)
+        >>> str(caught[0].message)
+        "the frame does not have these columns of the model, which count as missing: 'age'"
+        """
+        self.add(encoding, "the frame has columns", others, len(others) * rows)
+        if not self.absent.issuperset(absent):
+            self.absent.update(absent)
+            warnings.warn(
+                "the frame does not have these columns of the model, which count as missing: "
+                f"{enumeration(list(absent))}",
+                stacklevel=2,
+            )
+
+    def add(self, encoding: TableEncoding, what: str, found: Sequence[str], count: int) -> None:
+        """Count values that are left out; warn if they are the first."""
+        first = count and not self.count
+        self.count += count
         if first:
             warnings.warn(
-                f"dicts have keys that are no columns of the model, and are left out: "
+                f"{what} that are no columns of the model, and are left out: "
                 f"{enumeration(list(dict.fromkeys(found)))}; the columns are {enumeration(list(encoding.names))} "
                 "(there are no more warnings of such keys, `unknown_keys` of the model counts them)",
                 stacklevel=2,

@@ -58,7 +58,7 @@ class ArrowFile(ArrowTableFormat):
             first = 1
             for table in tables_in(stream):
                 if first == 1:
-                    check_columns(config, flat_table(table).column_names, stream.name)
+                    check_columns(config, flat_table(table).column_names, stream.name, bad)
                 yield TablePart(table, first, stream.name, before + stream.taken)
                 first += table.num_rows
             before += stream.taken

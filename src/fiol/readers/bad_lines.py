@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the command takes ON_ERROR from here, and starts without numpy
@@ -20,6 +20,9 @@ class BadLines:
     With `on_error="stop"` the first error is raised. With "skip", lines with a bad cell are bad lines. With "missing",
     bad cells are missing values, and lines that are no rows are still errors.
 
+    Columns that the model does not know are left out, and noted. Without `all_columns`, columns that files do not have
+    are missing, and noted too. With "stop", both are errors.
+
     >>> from fiol.readers.batch import BadLineError, Place
     >>> bad = BadLines("skip")
     >>> bad.note(BadLineError(Place("a.svm", 3), 8, "no number"))
@@ -27,13 +30,24 @@ class BadLines:
     (1, ['a.svm:3:8: no number'])
     """
 
-    def __init__(self, on_error: str = "stop") -> None:
+    def __init__(self, on_error: str = "stop", all_columns: bool = True) -> None:
         if on_error not in ON_ERROR:
             raise ValueError(f"on_error must be one of {', '.join(ON_ERROR)}, got {on_error!r}")
         self.on_error, self.count = on_error, 0
         self.first: list[BadLineError] = []
         #: How many cells of a column became missing, and the first of them.
         self.cells: dict[str, tuple[int, BadLineError]] = {}
+        self.all_columns = all_columns or on_error == "stop"
+        #: Columns that the model does not know, and those that are absent, each with the first file.
+        self.unknown_columns: dict[str, str] = {}
+        self.absent_columns: dict[str, str] = {}
+
+    def note_columns(self, file: str, absent: Sequence[str], unknown: Sequence[str]) -> None:
+        """Note the columns that a file does not have, and those that the model does not know."""
+        for name in absent:
+            self.absent_columns.setdefault(name, file)
+        for name in unknown:
+            self.unknown_columns.setdefault(name, file)
 
     def note(self, error: BadLineError) -> None:
         """Count this line, or raise the error."""
@@ -60,9 +74,19 @@ def unreadable_column(reader: Any, kinds: Mapping[str, str]) -> str | None:
     return None
 
 
-def odd_cell_messages(reader: Any) -> list[str]:
-    """Return one sentence for every column with cells that could not be read and became missing."""
-    return [
+def reader_messages(reader: Any) -> list[str]:
+    """Return a sentence on unknown and on absent columns, and one for every column with cells that became missing."""
+    from fiol.features.frames import enumeration  # here: the command starts without numpy
+
+    messages = []
+    for found, what in (
+        (getattr(reader, "unknown_columns", {}), "columns that the model does not know were left out"),
+        (getattr(reader, "absent_columns", {}), "columns of the model were absent, and count as missing"),
+    ):
+        if found:
+            files = enumeration(list(dict.fromkeys(found.values()))).replace("'", "")
+            messages.append(f"{files}: {what}: {enumeration(list(found))}")
+    return messages + [
         f"{'1 cell' if count == 1 else f'{count:,} cells'} of column {column!r} could not be read and became missing, "
         f"the first at {first}"
         for column, (count, first) in getattr(reader, "odd_cells", {}).items()

@@ -17,9 +17,11 @@ import numpy as np
 from fiol.features.arrow_arrays import null_mask, numbers_of_arrow
 from fiol.features.cell_rules import cell_text, is_missing
 from fiol.features.column_values import BadValueError, ColumnValues
-from fiol.features.frames import as_list, match_columns
+from fiol.features.frames import as_list, refuse_columns
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
+from fiol.features.table_rows import has_no_column
+from fiol.option_names import option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place, SourceError
 
@@ -55,7 +57,9 @@ def inferred_fields(columns: Sequence[ColumnValues], given: Mapping[str, Any]) -
     if not given_encoding.complete:
         for column in given_encoding.columns:
             if column.name not in names:
-                raise ValueError(f"for the kind of a column (--column), {no_column(column.name, names)}")
+                raise ValueError(
+                    f"for the kind of a column ({option_text('columns')}), {no_column(column.name, names)}"
+                )
     if given_encoding.complete:  # that of a model, which holds for files of every format
         return {"table_encoding": given_encoding, "pairs": tuple(given.get("pairs") or given_encoding.pairs)}
     examples = {values.name: examples_of(values) for values in columns}
@@ -157,7 +161,7 @@ def present(kept: Any, rows: Rows, role: str, column: str, values: Any, bad: Bad
     """Return the rows whose target or weight is there; the others are bad lines."""
     lacking = missing_in(values)
     reason = f"is missing: it is the {role}" + (
-        "" if bad.on_error == "skip" else "; --on-error skip leaves such rows out"
+        "" if bad.on_error == "skip" else f"; {option_text('on_error', 'skip')} leaves such rows out"
     )
     for row in kept[lacking[kept]].tolist():
         bad.note(rows.bad(row, column, reason))
@@ -244,11 +248,12 @@ def table_rows(
 ) -> Rows:
     """Return the rows of an Arrow table; for `line` and `where` see `Rows`."""
     encoding, names = encoding_of(config), set(table.column_names)
-    needed = [name for name in table.column_names if name not in aside_columns(config)]
+    known = {*encoding.names} - aside_columns(config)
+    needed = [name for name in table.column_names if name in known]
     own = table.select(needed)
 
     def code(kept: Any, odd: list[tuple[int, str, str]] | None) -> NamedRows:
-        return encoding.named_rows(own if len(kept) == own.num_rows else own.take(kept), odd)
+        return encoding.named_rows(own if len(kept) == own.num_rows else own.take(kept), odd, all_columns=False)
 
     column = lambda name: table.column(name) if name in names else None  # noqa: E731
     return Rows(table.num_rows, code, column, line, file, read, where)
@@ -259,17 +264,35 @@ def aside_columns(config: ReaderConfig) -> set[str]:
     return {getattr(config, name) for name in NON_FEATURE_COLUMNS if getattr(config, name) is not None}
 
 
-def check_columns(config: ReaderConfig, names: Sequence[str], file: str) -> None:
-    """SourceError unless a file has the columns of a config, those that are no features aside."""
-    columns = encoding_of(config).columns
-    skipped = {column.name for column in columns if column.is_left_out} | aside_columns(config)
-    needed = [column.name for column in columns if column.name not in skipped]
-    try:
-        match_columns([name for name in names if name not in skipped], needed)
-    except ValueError as error:
-        is_other = config.options.get("header") and set(needed).isdisjoint(names)
-        hint = " (the first line is read as the header, as in the training data)" if is_other else ""
-        raise SourceError(f"{file}: {error}{hint}") from None
+def check_columns(config: ReaderConfig, names: Sequence[str], file: str, bad: BadLines) -> None:
+    """Note the columns in which a file differs from a config, those that are no features aside.
+
+    SourceError if it must have all columns and does not, if it has none of them, or if errors stop.
+    """
+    encoding, aside = encoding_of(config), aside_columns(config)
+    absent, unknown = ([name for name in found if name not in aside] for found in encoding.other_columns(names))
+    none = bool(absent) and has_no_column(encoding, absent)
+    if none or (absent and bad.all_columns) or (unknown and bad.on_error == "stop"):
+        try:
+            refuse_columns(absent, unknown)
+        except ValueError as error:
+            hint = header_hint(absent, names) if none and config.options.get("header") else ""
+            raise SourceError(f"{file}: {error}{hint}") from None
+    bad.note_columns(file, absent, unknown)
+
+
+def header_hint(columns: Sequence[str], names: Sequence[str]) -> str:
+    r"""Return why the names in the first line of a CSV file may be none of the columns.
+
+    >>> header_hint(["age", "city"], ["age;city"])
+    " (another delimiter? reader={'delimiter': ';'})"
+    >>> header_hint(["age", "city"], ["41", "Rome"])
+    ' (the first line is read as the header, as in the training data)'
+    """
+    for delimiter in ",;\t|":
+        if not set(columns).isdisjoint(part for name in names for part in name.split(delimiter)):
+            return f" (another delimiter? {option_text('reader', {'delimiter': delimiter})})"
+    return " (the first line is read as the header, as in the training data)"
 
 
 def flat_table(table: Any) -> Any:

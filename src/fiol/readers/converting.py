@@ -8,6 +8,7 @@ from typing import Any
 from fiol.features.hashing import Hashing
 from fiol.features.named_rows import NamedRows
 from fiol.features.vocabulary import Encoder, Vocabulary
+from fiol.option_names import option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch
 from fiol.readers.formats import get_format
@@ -83,4 +84,6 @@ def format_to_write(format: str | None, path: str) -> str:
     for name in WRITERS:
         if path.lower().endswith(get_format(name).extensions):
             return name
-    raise ValueError(f"{path} has no ending of a format to write: name one of {', '.join(WRITERS)} by --to")
+    raise ValueError(
+        f"{path} has no ending of a format to write: name one of {', '.join(WRITERS)} by {option_text('to')}"
+    )

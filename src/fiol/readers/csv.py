@@ -22,10 +22,10 @@ from fiol.features.byte_words import SPARE, bytes_and_words
 from fiol.features.column_values import NUMERIC_TEXT, columns_of
 from fiol.features.frames import as_frame
 from fiol.features.table_encoding import TableEncoding
+from fiol.option_names import option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.columns import (
-    NON_FEATURE_COLUMNS,
     Rows,
     arrow_module,
     aside_columns,
@@ -139,7 +139,7 @@ class Csv(TableFormat):
             if text.first:
                 lines = text.records(options)
                 names = list(options["names"] or lines.names(options))
-                check_columns(config, names, text.file)
+                check_columns(config, names, text.file, bad)
                 if options["header"]:
                     text = text.without_first(lines)
             yield text._replace(names=names)
@@ -148,12 +148,12 @@ class Csv(TableFormat):
         self, config: ReaderConfig, options: Mapping[str, Any], text: CsvText, bad: BadLines
     ) -> tuple[Any, CsvRecords]:
         """Return the columns of a block, without those that are skipped, and its records."""
-        skipped = {column.name for column in encoding_of(config).columns if column.is_left_out}
-        skipped -= {getattr(config, field) for field in NON_FEATURE_COLUMNS}
+        known = {column.name for column in encoding_of(config).columns if not column.is_left_out}
+        known |= aside_columns(config)
         names = text.names
         lines = text.records(options).of_width(len(names), bad)
         types = CsvTypes(options["types"] or {}, options, encoding_of(config), aside_columns(config))
-        wanted = [name for name in names if name not in skipped] or names[:1]  # for the number of rows
+        wanted = [name for name in names if name in known] or names[:1]  # for the number of rows
         return types.table(lines, names, wanted, bad)
 
 
@@ -162,7 +162,7 @@ def warn_of_line_breaks(records: CsvRecords, name: str) -> None:
     lines = (records.record(k).rstrip(b"\r\n") for k in range(len(records)))
     count = sum(b"\n" in line or b"\r" in line for line in lines)
     if count:
-        advice = "if quotes are plain characters in this file, give --reader quote=none"
+        advice = f"if quotes are plain characters in this file, give {option_text('reader', {'quote': None})}"
         warnings.warn(f"{name}: line breaks within quotes in {count:,} of the first rows: {advice}", stacklevel=2)
 
 
@@ -431,6 +431,7 @@ class CompiledCsv(CompiledParser):
         self.options, self.names = options, list[str]()
         self.known = ord(options["delimiter"]) in map(ord, DELIMITERS) and len(options["quote"] or " ") == 1
         self.known &= options["decimal"] == "."
+        self.is_whole = False  #: whether the file has all columns of features
         self.cell_of, self.is_number = np.empty(0, np.int64), np.empty(0, bool)
 
     def begin(self, names: list[str]) -> None:
@@ -448,6 +449,7 @@ class CompiledCsv(CompiledParser):
         self.known = self.rows is not None
         if self.rows is not None:
             places = {name: k for k, name in enumerate(names)}
+            self.is_whole = all(c.name in places for c in self.rows.columns[: self.rows.first_aside])
             self.cell_of = np.array([places.get(column.name, -1) for column in self.rows.columns], np.int64)
             numeric = (codes.NUMBER_CELL, codes.TARGET_NUMBER, codes.TARGET_WHOLE, codes.WEIGHT_CELL)
             self.is_number = np.zeros(len(names), bool)
@@ -459,7 +461,7 @@ class CompiledCsv(CompiledParser):
 
         if self.known and (self.rows is None or part.names != self.names):
             self.begin(part.names)
-        if not self.known or self.rows is None or not is_utf8(part.data, part.start, part.size):
+        if not self.known or self.rows is None or not self.is_whole or not is_utf8(part.data, part.start, part.size):
             return None
         size = part.size - part.start
         data = self.rows.working_copy(part.data, part.start, part.size)

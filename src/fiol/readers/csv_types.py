@@ -16,6 +16,7 @@ from fiol.features.column_kinds import COLUMN_KINDS
 from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of, comma_hint
 from fiol.features.frames import as_frame
 from fiol.features.table_encoding import NUMBER_SHARE, TableEncoding
+from fiol.option_names import option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Place
 from fiol.readers.columns import arrow_module
@@ -82,7 +83,7 @@ class CsvTypes:
         """Warn if nearly all cells of a column of text are numbers with a comma."""
         commas = [text for text in cells if comma_hint(text)]
         if self.options["decimal"] == "." and sum(cells[text] for text in commas) >= NUMBER_SHARE * sum(cells.values()):
-            advice = "if that is the decimal point, give --reader decimal=,"
+            advice = f"if that is the decimal point, give {option_text('reader', {'decimal': ','})}"
             warnings.warn(
                 f"column {name!r} is text with commas in numbers, such as {commas[0]}: {advice}", stacklevel=2
             )

@@ -20,7 +20,7 @@ from fiol.features.byte_words import bytes_and_words, joined_words
 from fiol.features.column_values import ListedValues
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import TableEncoding
-from fiol.features.table_rows import DEEPEST, UnknownKeys, flat_dict, named_rows_of_dicts
+from fiol.features.table_rows import DEEPEST, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
 from fiol.readers.columns import Rows, aside_columns, encoding_of, inferred_fields
@@ -90,11 +90,22 @@ class JsonLines(TableFormat):
 
     def row_maker(self, config: ReaderConfig, bad: BadLines) -> Callable[[Block], Rows]:
         """Return the function that makes the rows of a block."""
-        encoding, aside, unknown = encoding_of(config), aside_columns(config), UnknownKeys()
+        encoding, aside = encoding_of(config), aside_columns(config)
+        known, is_first = {*encoding.names} | aside, True
 
         def rows_of(block: Block) -> Rows:
+            nonlocal is_first
             rows, lines = objects_in(block, bad)
-            unknown.note(encoding, rows)
+            file = block.place.file
+            if not encoding.optional:
+                if bad.on_error == "stop":
+                    refuse_unknown_keys(rows, lines, known, file)
+                keys = all_keys(rows)
+                absent = encoding.other_columns(keys)[0] if is_first else []
+                bad.note_columns(
+                    file, [name for name in absent if name not in aside], [k for k in keys if k not in known]
+                )
+                is_first = False
             return dict_rows(rows, lines, encoding, aside, block)
 
         return rows_of
@@ -228,6 +239,14 @@ def dict_rows(
         return value_spans(text).get(name, (-1, -1))[0] + 1
 
     return Rows(len(rows), code, column, lines.__getitem__, block.place.file, block.read, where)
+
+
+def refuse_unknown_keys(rows: list[dict[str, Any]], lines: list[int], known: set[str], file: str) -> None:
+    """BadLineError for the first object with a key that is no column."""
+    for row, line in zip(rows, lines, strict=True):
+        for key in row:
+            if key not in known:
+                raise BadLineError(Place(file, line), 0, f"has the key {key!r}, which is no column of the model")
 
 
 def all_keys(rows: list[dict[str, Any]]) -> list[str]:

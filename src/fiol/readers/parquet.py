@@ -52,7 +52,7 @@ class Parquet(ArrowTableFormat):
         for number, name in enumerate(sources.files):
             with parquet_file(sources, number) as file:
                 there, size = file.schema_arrow.names, file_size(sources.on_disk(number))
-                check_columns(config, flat_table(file.schema_arrow.empty_table()).column_names, name)
+                check_columns(config, flat_table(file.schema_arrow.empty_table()).column_names, name, bad)
                 wanted = [column for column in there if column not in skipped - aside_columns(config)]
                 for table, first, share in tables_of(file, wanted):
                     yield TablePart(table, first, name, before + int(share * size))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
+from fiol.option_names import option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, SourceError
 from fiol.readers.formats import FORMATS, Format, get_format
@@ -85,15 +86,16 @@ class ReaderConfig:
         """Return an option of the format, or its default."""
         return self.options.get(name, self.kind.options[name])
 
-    def batches(self, sources: Any, on_error: str = "stop", prefetch: bool = True) -> Reader:
+    def batches(self, sources: Any, on_error: str = "stop", prefetch: bool = True, all_columns: bool = True) -> Reader:
         """Yield the rows of files, batch by batch: see `Reader`, and `Sources` for what names files.
 
         `on_error` says what happens to lines that cannot be read: "stop" raises a `BadLineError`, "skip" leaves them
         out and counts them, "missing" takes cells that are not of their column's kind for missing values, counts
         these (`Reader.odd_cells`), and raises for all other errors. With `prefetch` batches are made on a thread, while
-        the last one is learned from.
+        the last one is learned from. Columns that the table encoding does not have are left out; without `all_columns`
+        absent ones are missing. "stop" raises for both.
         """
-        bad = BadLines(on_error)
+        bad = BadLines(on_error, all_columns)
         return Reader(self.kind.batches(self, as_sources(sources), bad), bad, prefetch)
 
     def to_json(self) -> dict[str, Any]:
@@ -176,6 +178,16 @@ class Reader:
         return batch  # type: ignore[no-any-return]
 
     @property
+    def unknown_columns(self) -> dict[str, str]:
+        """Columns that were left out because the model does not know them, each with the first file that has it."""
+        return self._bad.unknown_columns
+
+    @property
+    def absent_columns(self) -> dict[str, str]:
+        """Columns that count as missing because they were absent, each with the first file that lacks it."""
+        return self._bad.absent_columns
+
+    @property
     def first_skipped(self) -> list[BadLineError]:
         """The first lines that were left out, and why."""
         return self._bad.first[: self.skipped]
@@ -228,7 +240,7 @@ def format_of(start: bytes, name: str) -> str:
                 raise SourceError(f"{name} is no text of {found}: there are bytes in it that are 0")
             return found
     what = "is empty" if not start else "is in no format that could be recognised"
-    raise SourceError(f"{name} {what}: say which format it is (--format), one of {', '.join(FORMATS)}")
+    raise SourceError(f"{name} {what}: say which format it is ({option_text('format')}), one of {', '.join(FORMATS)}")
 
 
 def as_sources(sources: Any) -> Sources:

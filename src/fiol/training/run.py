@@ -25,6 +25,7 @@ from fiol.features.feature_moments import FeatureMoments
 from fiol.features.named_rows import NamedRows
 from fiol.learner import Learner
 from fiol.models.epochs import MIN_STACK_ROWS
+from fiol.option_names import option_text
 from fiol.readers.batch import Batch
 from fiol.training.metrics import Line, Mean, PassMetrics
 from fiol.training.rows import TargetRows, rows_together
@@ -231,7 +232,9 @@ class Training:
                 "mixed with the new ones; train again with all rows"
             )
         if regime.holdout and not state["finished"]:
-            raise ValueError("a run with rows held out must be finished (--resume) before new rows follow")
+            raise ValueError(
+                f"a run with rows held out must be finished ({option_text('resume', True)}) before new rows follow"
+            )
         self.go_on_from(state, history)
         self.finished, self.regime = False, regime
         self.base = Base(self.metrics.rows, self.scored, self.rows_read, self.missing)

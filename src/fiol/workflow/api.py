@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fiol.features.frames import as_frame, as_list
-from fiol.readers.bad_lines import odd_cell_messages
+from fiol.readers.bad_lines import reader_messages
 from fiol.readers.batch import Batch
 from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
@@ -74,7 +74,7 @@ def train(
     ids = getattr(getattr(job.reading, "table_encoding", None), "ids_message", "")
     for message in [
         *job.new_class_messages(),
-        *odd_cell_messages(job.reader),
+        *reader_messages(job.reader),
         *([f"columns are {ids}"] if ids else []),
     ]:
         warnings.warn(message, stacklevel=2)

@@ -18,6 +18,7 @@ from fiol.features.column_roles import has_curve
 from fiol.integrations.parameters import STEP_SIZES, make_regularizer, make_update
 from fiol.learner import Learner
 from fiol.names import DEFAULT_ALPHA, DEFAULT_L1_RATIO, algorithm_named, loss_named
+from fiol.option_names import option_text
 from fiol.readers.bad_lines import unreadable_column
 from fiol.readers.columns import encoding_of, no_column
 from fiol.readers.reader_config import infer_config
@@ -27,7 +28,7 @@ from fiol.training.run import Regime, Training
 from fiol.training.task_inference import Task, distinct, has_value, infer_task, plain_values
 from fiol.workflow.errors import OptionError
 from fiol.workflow.model import TrainedModel, is_path, open_model
-from fiol.workflow.options import TrainOptions, option_difference, option_text
+from fiol.workflow.options import TrainOptions, option_difference
 
 #: While all targets are the same, this many batches are read to find another one; of live data, this many rows.
 BATCHES_FOR_TARGETS, ROWS_FOR_TARGETS = 16, 100_000
@@ -64,7 +65,9 @@ class TrainingJob:
         except ValueError as error:
             raise OptionError(str(error)) from error
         if options.passes > 1 and not self.sources.is_seekable:
-            raise OptionError("--passes needs data that can be read again: not standard input, no pipe, no --follow")
+            raise OptionError(
+                f"{option_text('passes')} needs data that can be read again: no pipe, and no file that is followed"
+            )
         self.model: Any = None
         self.reading: Any = None
         self.task: Task = None  # type: ignore[assignment]
@@ -110,7 +113,8 @@ class TrainingJob:
         then = dict(self.state["asked"])
         if then.pop("jobs", None) not in (None, 1):
             raise OptionError(
-                f"{self.output} was made with --jobs, which fiol train no longer has: train anew without --resume"
+                f"{self.output} was made with {option_text('jobs')}, which fiol train no longer has: train anew "
+                f"without {option_text('resume', True)}"
             )
         if then.get("updated"):  # all other options are those of the model
             other = option_difference({"data": then["updated"]}, {"data": self.asked["data"]})
@@ -118,7 +122,10 @@ class TrainingJob:
         else:
             other = option_difference(then, self.asked)
         if other is not None:
-            raise OptionError(f"{self.output} was made with {other}: --resume continues the same command")
+            raise OptionError(
+                f"{self.output} was made with {other}: "
+                f"{option_text('resume', True)} continues a run with the same options"
+            )
         files = self.state.get("digests", [])
         self.sources.keep_digests([(size, text) for _, size, text in files[-len(self.sources.files) :]])
 
@@ -127,11 +134,15 @@ class TrainingJob:
         self.is_update = True
         given = [name for name in self.options.stored() if name not in ("on_error", "target")]
         if given:
-            raise OptionError(f"--update takes {', '.join(map(option_text, given))} from the model: leave that out")
+            raise OptionError(
+                f"{option_text('update')} takes {', '.join(map(option_text, given))} from the model: leave that out"
+            )
         self.load(path)
         asked, learned = self.options.target, None if self.reading is None else self.reading.target
         if asked is not None and learned is not None and asked != learned:
-            raise OptionError(f"{path} predicts the column {learned!r}: an update cannot change --target to {asked!r}")
+            raise OptionError(
+                f"{path} predicts the column {learned!r}: an update cannot change {option_text('target')} to {asked!r}"
+            )
         if self.state is not None and Regime.from_json(self.state["regime"]) != Regime(
             holdout=self.state["regime"]["holdout"], seed=self.state["regime"]["seed"]
         ):
@@ -164,7 +175,7 @@ class TrainingJob:
         if found is not None:
             raise ValueError(
                 f"{found}. The model is unchanged: mend the column, empty its cells, or leave these lines out "
-                "(--on-error skip)"
+                f"({option_text('on_error', 'skip')})"
             )
 
     def load(self, path: str) -> None:
@@ -181,7 +192,9 @@ class TrainingJob:
     def read(self) -> Any:
         """Return a reader of the data, from the beginning."""
         if self.state is not None or self.is_update:
-            return self.model.reader(self.sources, on_error=self.options.on_error, target=self.options.target)
+            return self.model.reader(
+                self.sources, on_error=self.options.on_error, target=self.options.target, all_columns=True
+            )
         return self.reading.batches(self.sources, on_error=self.options.on_error)
 
     def task_of_first_rows(self, loss: Any) -> Task:
@@ -213,7 +226,7 @@ class TrainingJob:
         if self.reading.target is not None:
             return f"{place.file}: {no_column(self.reading.target, names)}"
         some = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-        return f"{place.file}: name the column to predict (--target): {some}"
+        return f"{place.file}: name the column to predict ({option_text('target')}): {some}"
 
     def weights_of_classes(self) -> dict[Any, float] | None:
         """Return the weight of every label: as given, or "balanced" by the counts of the first rows."""
@@ -221,7 +234,7 @@ class TrainingJob:
         if given is None:
             return None
         if self.task.kind == "numbers":
-            raise OptionError("--class-weight has no effect on numbers: it is for classes")
+            raise OptionError(f"{option_text('class_weight')} has no effect on numbers: it is for classes")
         values = np.concatenate([plain_values(batch.y) for batch in self.first])
         values = values[has_value(values)]
         labels = distinct(values)
@@ -231,7 +244,9 @@ class TrainingJob:
         known = {str(label): label for label in [*(self.task.labels or []), *labels]}
         unknown = [label for label in given if str(label) not in known]
         if unknown and self.task.labels is not None:
-            raise OptionError(f"--class-weight has the label {unknown[0]!r}, but labels are {', '.join(known)}")
+            raise OptionError(
+                f"{option_text('class_weight')} has the label {unknown[0]!r}, but labels are {', '.join(known)}"
+            )
         return {known.get(str(label), label): float(weight) for label, weight in given.items()}
 
     def column_summaries(self) -> dict[str, Any]:
@@ -268,7 +283,8 @@ class TrainingJob:
         if features == "linear":
             return f"Features: columns as they are; {why}" if why else ""
         pairs = "" if features == "additive" else ", and pairs of columns"
-        return f"Features: columns, curves of columns of numbers{pairs} (--features linear: columns as they are)"
+        plain = option_text("features", "linear")
+        return f"Features: columns, curves of columns of numbers{pairs} ({plain}: columns as they are)"
 
     def make_model(self) -> Any:
         """Return a new model as the options describe it; OptionError if there is none."""
@@ -457,5 +473,5 @@ def step_size_given(given: Any) -> Any:
     except ValueError:
         number = float("nan")
     if not 0.0 < number < float("inf"):
-        raise ValueError(f"--step-size is a number above 0 or one of {', '.join(names)}, got {given!r}")
+        raise ValueError(f"{option_text('step_size')} is a number above 0 or one of {', '.join(names)}, got {given!r}")
     return number

@@ -16,13 +16,13 @@ from fiol.components.losses import Binary
 from fiol.features.frames import as_frame
 from fiol.features.max_features import renumbered
 from fiol.features.named_rows import NamedRows
-from fiol.features.table_encoding import TableEncoding
+from fiol.features.table_encoding import Column, TableEncoding
 from fiol.learner import Learner
 from fiol.learner.model import Model
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
-from fiol.readers.bad_lines import odd_cell_messages
+from fiol.readers.bad_lines import reader_messages
 from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task
@@ -127,7 +127,7 @@ class Trained(Model):
         """Yield the rows of files or of a frame, as the model reads them; warn at the end of cells that are missing."""
         with self.reader(data, y, on_error, needs_target) as reader:
             yield from reader
-        for message in odd_cell_messages(reader):
+        for message in reader_messages(reader):
             warnings.warn(message, stacklevel=3)
 
     def reader(
@@ -138,10 +138,12 @@ class Trained(Model):
         needs_target: bool = True,
         target: str | None = None,
         options: Mapping[str, Any] | None = None,
+        all_columns: bool = False,
     ) -> Any:
         """Return a `Reader` of files or a frame; targets are in the column of the training data, `target`, or `y`.
 
-        `options` of the format replace those of the training data, such as {"delimiter": ";"}.
+        `options` of the format replace those of the training data, such as {"delimiter": ";"}. Columns that the model
+        does not know are left out; absent ones are missing, or an error with `all_columns`.
         """
         from fiol.readers.reader_config import as_sources, format_of, infer_config
         from fiol.readers.sources import START_SIZE
@@ -167,7 +169,7 @@ class Trained(Model):
                 self.table_encoding if self.table_encoding is not None else getattr(reading, "table_encoding", None)
             )
             if encoding is None and self.core.space.columns is not None:
-                encoding = TableEncoding.from_spec(dict.fromkeys(self.core.space.columns, "number"))
+                encoding = TableEncoding(tuple(Column(name, "number") for name in self.core.space.columns))
             if encoding is not None and given_target is not None:  # estimators do not store it
                 encoding = encoding.with_skipped(given_target)
             given = {"target": target, **given, "table_encoding": encoding, "format": found}
@@ -178,7 +180,8 @@ class Trained(Model):
                 reading.kind.warn_of_start(reading, start, name)
         if not needs_target:
             reading = dataclasses.replace(reading, target=None)
-        return reading.batches(sources, on_error=on_error)
+        plain = self.core.space.columns is not None and self.core.space.encoder is None  # knows no missing values
+        return reading.batches(sources, on_error=on_error, all_columns=all_columns or plain)
 
     def rows_of(self, X: Any) -> Any:
         """Return rows of a batch as the model takes them: numbered, if its features are columns without an encoding."""

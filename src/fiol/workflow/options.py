@@ -8,12 +8,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fiol.option_names import STORED_NAMES, option_text
 from fiol.workflow.errors import OptionError
 
-#: Names of options in checkpoints, where they are others.
-STORED_NAMES = {"format": "format_", "reader": "reader_options"}
-#: Options of the command that may be repeated, by their names in checkpoints.
-REPEATED_OPTIONS = {"columns": "--column", "reader_options": "--reader"}
 #: Values in checkpoints of options that are not given.
 STORED_DEFAULTS: dict[str, Any] = {
     "penalty": "none",
@@ -69,15 +66,17 @@ class TrainOptions:
             if value is not None and not math.isfinite(value):
                 raise OptionError(f"{option_text(name)} must be a finite number")
         if self.alpha is not None and self.penalty is None:
-            raise OptionError("--alpha has no effect without --penalty")
+            raise OptionError(f"{option_text('alpha')} has no effect without {option_text('penalty')}")
         if self.l1_ratio is not None and not self._is_elastic_net():
-            raise OptionError("--l1-ratio has no effect without --penalty elasticnet")
+            raise OptionError(f"{option_text('l1_ratio')} has no effect without {option_text('penalty', 'elasticnet')}")
         if self.early_stop is not None and not self.holdout:
-            raise OptionError("--early-stop needs --holdout: rows that show which pass was the best")
+            raise OptionError(
+                f"{option_text('early_stop')} needs {option_text('holdout')}: rows that show which pass was the best"
+            )
         if self.early_stop is not None and self.passes == 1:
-            raise OptionError("--early-stop has no effect on one pass: give --passes")
+            raise OptionError(f"{option_text('early_stop')} has no effect on one pass: give {option_text('passes')}")
         if self.bits is not None and self.max_features is not None:
-            raise OptionError("--bits and --max-features exclude each other")
+            raise OptionError(f"{option_text('bits')} and {option_text('max_features')} exclude each other")
 
     def _is_elastic_net(self) -> bool:
         from fiol.names import PENALTIES, canonical_name
@@ -90,7 +89,7 @@ class TrainOptions:
         >>> from fiol import TableEncoding
         >>> table = TableEncoding.from_spec({"age": "number", "review": "words"})
         >>> TrainOptions().inferred_features(table), TrainOptions(penalty="l1").inferred_features(table)
-        (('auto', ''), ('linear', 'with --penalty there are no curves and pairs'))
+        (('auto', ''), ('linear', 'with penalty there are no curves and pairs'))
         """
         from fiol.components.table_basis import TableBasis
         from fiol.features.column_roles import has_bins
@@ -159,7 +158,7 @@ def option_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | 
     Options of other versions that have their default do not count.
 
     >>> option_difference({"seed": 1, "data": ["a.csv"]}, {"data": ["a.csv"], "seed": 2})
-    '--seed 1, not 2'
+    'seed 1, not 2'
     """
     before, after = without_defaults(then), without_defaults(now)
     if before.get("on_error") == "stop":  # nothing was wrong so far, and any treatment of errors continues the run
@@ -170,17 +169,6 @@ def option_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | 
             was, is_now = (found.get(name, defaults.get(name)) for found in (before, after))
             return f"{'DATA' if name == 'data' else option_text(name)} {was!r}, not {is_now!r}"
     return None
-
-
-def option_text(name: str) -> str:
-    """Return the option of the command that has a name.
-
-    >>> option_text("l1_ratio"), option_text("format_")
-    ('--l1-ratio', '--format')
-    >>> option_text("columns"), option_text("reader_options")
-    ('--column', '--reader')
-    """
-    return REPEATED_OPTIONS.get(name, f"--{name.rstrip('_').replace('_', '-')}")
 
 
 def kind_text(name: str, kind: Any) -> str:

@@ -1,0 +1,59 @@
+"""Messages name options as the user gives them: by the command, or in Python."""
+
+import re
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from tests.test_source_limits import SOURCE
+
+import fiol
+from fiol.cli import main
+from fiol.option_names import Wording
+
+#: Modules of the command, or that nothing else calls.
+FOR_COMMAND = ("cli/", "server/run.py", "option_names.py")
+CASES = [
+    ({"alpha": 0.1}, ["--alpha", "0.1"], "{alpha} has no effect without {penalty}"),
+    ({"l1_ratio": 0.1}, ["--l1-ratio", "0.1"], "{l1-ratio} has no effect without {penalty elasticnet}"),
+    ({"early_stop": 1}, ["--early-stop", "1"], "{early-stop} needs {holdout}"),
+    ({"bits": 4, "max_features": 9}, ["--bits", "4", "--max-features", "9"], "{bits} and {max-features} exclude"),
+    ({"step_size": "-1"}, ["--step-size", "-1"], "{step-size} is a number above 0"),
+    ({"columns": {"agee": "number"}}, ["--column", "agee=number"], "({column}), there is no column 'agee'"),
+    ({"class_weight": {"maybe": 2}}, ["--class-weight", "maybe=2"], "{class-weight} has the label 'maybe'"),
+    ({"target": None}, [], "name the column to predict ({target})"),
+]
+
+
+def in_python(text):
+    """Return a message with the names of parameters, and with values as Python has them."""
+    named = {"{l1-ratio}": "l1_ratio", "{early-stop}": "early_stop", "{max-features}": "max_features"}
+    named |= {"{step-size}": "step_size", "{class-weight}": "class_weight", "{column}": "columns"}
+    named |= {"{penalty elasticnet}": "penalty='elasticnet'"}
+    for before, after in named.items():
+        text = text.replace(before, after)
+    return re.sub(r"\{(\w+)\}", r"\1", text)
+
+
+@pytest.mark.parametrize(("options", "arguments", "message"), CASES, ids=str)
+def test_errors_name_options_as_they_are_given(tmp_path, options, arguments, message):
+    path = tmp_path / "rows.csv"
+    pd.DataFrame({"age": [1.5, 2.5, 3.5] * 9, "y": ["no", "yes", "no"] * 9}).to_csv(path, index=False)
+    with pytest.raises(ValueError, match=re.escape(in_python(message))):
+        fiol.train(path, **{"target": "y", **options})
+    target = [] if "target" in options else ["--target", "y"]
+    done = CliRunner().invoke(main, ["train", str(path), *target, *arguments, "-o", str(tmp_path / "m.fiol")])
+    assert done.exit_code in (1, 2)
+    assert re.sub(r"\{([^}]*)\}", r"--\1", message) in " ".join(done.output.split())
+    assert not Wording.for_command
+
+
+def test_only_modules_of_the_command_name_its_options_in_messages():
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        if name.startswith(FOR_COMMAND):
+            continue
+        code = re.sub(r'"""[\s\S]*?"""|#.*|`[^`\n]*`', "", path.read_text())
+        found += [(name, text) for text in re.findall(r"[\s\"'(](--[a-z][a-z-]+)", code)]
+    assert [one for one in found if not one[0].startswith("reports/html")] == []
