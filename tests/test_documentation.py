@@ -94,6 +94,21 @@ def test_named_files_exist(page):
         assert (ROOT / path).exists(), path
 
 
+def script_of(command):
+    """Return the file of `path/script.py` or of `-m package.module`."""
+    path = ROOT / (command[3:].replace(".", "/") if command.startswith("-m ") else command)
+    return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@each_page
+def test_options_of_scripts_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for command, words in re.findall(r"python ((?:-m )?(?:tests|examples|benchmarks)[./][\w./]*\w)([^`\n|]*)", text):
+        source = script_of(command).read_text(encoding="utf-8")
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", words):
+            assert f'"{option}"' in source, f"{command} {option}"
+
+
 # --- commands -------------------------------------------------------------------------------------
 
 
@@ -198,9 +213,10 @@ def test_readme_is_short():
 
 # --- numbers --------------------------------------------------------------------------------------
 
-#: Numbers that were measured once, on some machine.
+#: Numbers that were measured once, on some machine; and ratios of such numbers.
 MEASURED = re.compile(
-    r"\d[\d.,]*\s?(?:µs|us|microseconds|milliseconds|ms|rows/s|MB/s|rows a second|rows per second|GB|MB of memory)\b"
+    r"\d[\d.,]*\s?(?:(?:µs|us|microseconds|milliseconds|ms|rows/s|MB/s|rows a second|rows per second|GB|MB of memory)\b"
+    r"|(?:times|%) (?:as (?:fast|long|slow|large|much|many)|faster|slower|smaller|larger|less|more)\b)"
 )
 #: Commands that measure.
 COMMAND = re.compile(
