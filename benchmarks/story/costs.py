@@ -159,7 +159,7 @@ def sparsity(rows: Rows) -> dict[str, Any]:
                 eta0=rate,
                 max_iter=1,
                 tol=None,
-                shuffle=False,  # fiol learns from the rows in their order, too
+                random_state=0,
             ).fit(x, y)
             loss = BINARY.judge(model.decision_function(x_new), y_new)
             if loss < best[2]:

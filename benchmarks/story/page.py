@@ -62,12 +62,14 @@ def losing(found: dict[str, Any]) -> str:
     """Return the section on where fiol is worse."""
     lines = []
     for each in found["trees"]:
-        trees, ours = each["HistGradientBoosting"][0], each["fiol, curves and pairs"][0]
+        (trees, their_time), (ours, our_time) = each["HistGradientBoosting"], each["fiol, curves and pairs"]
         if trees < ours:
+            ratio = our_time / their_time
+            longer = f"; curves and pairs take {number(ratio, 2)} times as long" if ratio > 1.0 else ""
             plain = number(trees / each["fiol"][0], 2)
             lines.append(
                 f"- **{each['name']}**: the error of boosted trees is {number(trees / ours, 2)} times that of fiol "
-                f"with curves and pairs, {plain} times that with plain columns."
+                f"with curves and pairs, {plain} times that with plain columns{longer}."
             )
     for each in found["contests"]:
         ours = each["losses"]["fiol"]["default"]
