@@ -1,9 +1,12 @@
 """Curves and heat maps of effects: on the report page, and as figures of matplotlib."""
 
+import numpy as np
 import pytest
 from tests.interpreted import interpret
 from tests.test_levels import new, table
 
+from fiol.learner.effect_plots import draw_column, draw_pair
+from fiol.learner.effects import ColumnEffect, Effects, PairEffect
 from fiol.reports.effect_cards import effect_cards
 
 
@@ -46,3 +49,35 @@ def test_plot_effects_draws_an_axis_per_effect():
     young.learn(frame[:10], y[:10])
     with pytest.raises(ValueError, match="knots are found from the first 200 rows, and there are 10"):
         young.plot_effects()
+
+
+def pair_of_size(size):
+    values = size * np.array([[[1.0, -1.0], [-1.0, 1.0]]])
+    return PairEffect("a", "b", ["a~0", "a~1"], ["b~0", "b~1"], values, np.full((2, 2), 0.25))
+
+
+def test_weak_pairs_are_not_drawn_beside_strong_effects():
+    strong, weak = pair_of_size(1.0), pair_of_size(0.04)
+    column = ColumnEffect("a", np.arange(2.0), True, np.array([[-3.0, 3.0]]), np.full(2, 0.5), np.zeros(2))
+    assert Effects([], [strong, weak]).shown_pairs(5) == [strong]
+    assert Effects([column], [strong, weak]).shown_pairs(5) == [strong]
+    assert Effects([column], [weak]).shown_pairs(5) == []
+    assert Effects([], []).shown_pairs(5) == []
+
+
+def test_pairs_of_a_figure_share_their_colors_and_many_categories_have_few_labels():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3)
+    for ax, size in zip(axes, (1.0, 0.1), strict=False):
+        draw_pair(figure, ax, pair_of_size(size), 0, 1.0)
+        assert ax.images[0].get_clim() == (-1.0, 1.0)
+    hours = [f"{hour}" for hour in range(24)]
+    draw_column(
+        axes[2], ColumnEffect("when.hour", hours, False, np.ones((1, 24)), np.full(24, 1 / 24), np.zeros(24)), 0
+    )
+    assert [label.get_text() for label in axes[2].get_xticklabels()] == hours[::2]
+    assert len(axes[2].patches) == 24
+    pyplot.close(figure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,11 @@ from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_cat
 
 #: Okabe and Ito's blue, which color-blind readers can distinguish, and a gray.
 CURVE_COLOR, SHARE_COLOR = "#0072B2", "#bbbbbb"
-#: Bins with a label on an axis of a heat map.
-MOST_TICKS = 8
+#: Bins with a label on an axis of a heat map, categories that have a bar, and characters of a label.
+MOST_TICKS, MOST_BARS, LONGEST_LABEL = 6, 12, 12
+#: How labels of ticks are drawn.
+SMALL = {"fontsize": 8}
+SLANTED = {**SMALL, "rotation": 35, "ha": "right", "rotation_mode": "anchor"}
 
 
 def plot_effects(core: Any, columns: int, pairs: int, label: Any) -> Any:
@@ -26,12 +30,14 @@ def plot_effects(core: Any, columns: int, pairs: int, label: Any) -> Any:
             raise TypeError(f"{name} must be a whole number, how many are drawn at most, got {most!r}")
     effects, labels = effects_of(core), core.labels
     score = 0 if labels is None else labels.classes.index(label if label is not None else labels.classes[-1])
-    chosen: list[Any] = [*effects.columns[:columns], *effects.pairs[:pairs]]
+    drawn = effects.shown_pairs(pairs)
+    chosen: list[Any] = [*effects.columns[:columns], *drawn]
     rows = max(-(-len(chosen) // 3), 1)
-    figure, axes = pyplot.subplots(rows, 3, figsize=(11.0, 3.2 * rows), layout="constrained", squeeze=False)
+    largest = max((largest_value(pair, score) for pair in drawn), default=1.0) or 1.0
+    figure, axes = pyplot.subplots(rows, 3, figsize=(12.0, 3.4 * rows), layout="constrained", squeeze=False)
     for ax, effect in zip(axes.flat, chosen, strict=False):
         if isinstance(effect, PairEffect):
-            draw_pair(figure, ax, effect, score)
+            draw_pair(figure, ax, effect, score, largest)
         else:
             draw_column(ax, effect, score)
     for ax in axes.flat[len(chosen) :]:
@@ -43,16 +49,16 @@ def draw_column(ax: Any, effect: ColumnEffect, score: int) -> None:
     """Draw a curve with its band of two standard deviations and the shares of rows, or bars of categories."""
     values = effect.values[score]
     if not effect.numeric:
-        order = shown_categories(effect, MOST_TICKS)
-        ax.bar([str(effect.points[k]) for k in order], values[order], color=CURVE_COLOR)
+        order = shown_categories(effect, MOST_BARS)
+        ax.bar(range(len(order)), values[order], color=CURVE_COLOR)
+        places = range(0, len(order), max(1, -(-len(order) // MOST_BARS)))
+        ax.set_xticks(list(places), [short_label(effect.points[order[k]]) for k in places], **SLANTED)
     else:
         shares = ax.twinx()
         widths = np.diff(np.concatenate([effect.points[:1], effect.points]))
-        shares.fill_between(
-            effect.points, effect.shares / np.where(widths > 0.0, widths, np.inf), color=SHARE_COLOR, alpha=0.4
-        )
-        shares.set(yticks=[], ylim=(0.0, None))
-        shares.margins(y=2.0)
+        density = effect.shares / np.where(widths > 0.0, widths, np.inf)
+        shares.fill_between(effect.points, density, color=SHARE_COLOR, alpha=0.4)
+        shares.set(yticks=[], ylim=(0.0, 3.0 * float(density.max()) or 1.0))
         band = 2.0 * np.minimum(effect.deviations, 5.0 * max(effect.size, 1e-300))
         ax.fill_between(effect.points, values - band, values + band, color=CURVE_COLOR, alpha=0.2, lw=0)
         ax.plot(effect.points, values, color=CURVE_COLOR)
@@ -60,22 +66,43 @@ def draw_column(ax: Any, effect: ColumnEffect, score: int) -> None:
         ax.patch.set_visible(False)
         ticks = calendar_ticks(effect.axis, float(effect.points[0]), float(effect.points[-1]))
         if ticks:
-            ax.set_xticks(*zip(*ticks, strict=True))
-    ax.set(title=effect.name)
+            ax.set_xticks(*zip(*ticks, strict=True), **SLANTED)
+    ax.set_title(short_label(effect.name, 3 * LONGEST_LABEL), fontsize=10)
 
 
-def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int) -> None:
-    """Draw the cells of a pair of columns as a heat map; cells without rows are empty, and points left out."""
+def short_label(value: Any, most: int = LONGEST_LABEL) -> str:
+    """Return a text of at most this many characters, and a number with at most four digits.
+
+    >>> short_label("a very long category"), short_label("12.345678"), short_label("2024-01-31")
+    ('a very long…', '12.35', '2024-01-31')
+    """
+    text = str(value)
+    with contextlib.suppress(ValueError):
+        return f"{float(text):.4g}"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def largest_value(effect: PairEffect, score: int) -> float:
+    """Return the largest absolute value in the cells of a pair that have rows."""
+    return float(np.max(np.abs(effect.values[score]), initial=0.0, where=effect.shares > 0.0))
+
+
+def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int, largest: float) -> None:
+    """Draw the cells of a pair of columns as a heat map; cells without rows are empty, and points left out.
+
+    Colors have the same meaning in all pairs: `largest` is the largest absolute value of any.
+    """
     across, up = (np.flatnonzero(effect.shares.sum(axis=axis) > 0.0) for axis in (1, 0))
     cells = np.ix_(across, up)
     values = np.where(effect.shares[cells] > 0.0, effect.values[score][cells], np.nan).T
-    largest = float(np.nanmax(np.abs(values), initial=0.0)) or 1.0
     image = ax.imshow(values, origin="lower", aspect="auto", cmap="RdBu", vmin=-largest, vmax=largest)
     for bins, name, ticks in (
         ([effect.left_points[k] for k in across], effect.left, ax.set_xticks),
         ([effect.right_points[k] for k in up], effect.right, ax.set_yticks),
     ):
         places = range(0, len(bins), max(1, -(-len(bins) // MOST_TICKS)))
-        ticks(list(places), [bins[k].removeprefix(name).lstrip(" =~")[:10] for k in places], rotation=30, fontsize=8)
-    ax.set(title=effect.name, xlabel=effect.left, ylabel=effect.right)
+        labels = [short_label(bins[k].removeprefix(name).lstrip(" =~")) for k in places]
+        ticks(list(places), labels, **(SLANTED if ticks == ax.set_xticks else SMALL))
+    ax.set_title(short_label(effect.name, 3 * LONGEST_LABEL), fontsize=10)
+    ax.set(xlabel=short_label(effect.left, 2 * LONGEST_LABEL), ylabel=short_label(effect.right, 2 * LONGEST_LABEL))
     figure.colorbar(image, ax=ax)

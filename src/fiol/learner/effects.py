@@ -14,6 +14,9 @@ from fiol.features.column_kinds import PART_VALUES
 from fiol.features.column_roles import IS_CATEGORY, IS_NUMBER, Roles
 from fiol.learner.calendar_ticks import shown_date
 
+#: Pairs with less than this part of the size of the largest effect are not drawn.
+WEAK_PAIR = 0.05
+
 
 class ColumnEffect(NamedTuple):
     """What a column adds to scores at some of its values; its mean over rows is 0."""
@@ -76,6 +79,12 @@ class Effects(NamedTuple):
 
     columns: list[ColumnEffect]
     pairs: list[PairEffect]
+
+    def shown_pairs(self, most: int) -> list[PairEffect]:
+        """Return the pairs that are drawn: the largest, `most` of them, without those that are weak."""
+        sizes = [column.size for column in self.columns[:1]] + [pair.size for pair in self.pairs[:1]]
+        largest = max(sizes, default=0.0)
+        return [pair for pair in self.pairs[:most] if pair.size > WEAK_PAIR * largest]
 
 
 def effects_of(core: Any, squares: Any = None) -> Effects:

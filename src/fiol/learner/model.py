@@ -396,7 +396,8 @@ class Model(Exportable):
 
         For models with curves (`features="additive"`, `"pairwise"` or `"auto"`). A column of numbers is a curve, with a
         band of two standard deviations that the rows so far leave, and the distribution of its values below; a category
-        has bars. A pair is a heat map of what its cells add to the effects of both columns. Effects are in units of the
+        has bars. A pair is a heat map of what its cells add to the effects of both columns; colors mean the same in all
+        pairs, and those with less than a twentieth of the largest effect are left out. Effects are in units of the
         score (the target, or log odds), and their mean over rows is 0. Needs matplotlib: `pip install "fiol[plots]"`.
 
         Parameters

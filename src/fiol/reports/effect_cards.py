@@ -47,9 +47,8 @@ def effect_cards(learner: Any, unit: str, labels: Sequence[Any] | None) -> Itera
         if effect.size > 0.0:
             yield column_effect_card(effect, unit, labels)
     if labels is None:
-        for pair in effects.pairs[:PAIRS_SHOWN]:
-            if pair.size > 0.0:
-                yield pair_effect_card(pair, unit)
+        for pair in effects.shown_pairs(PAIRS_SHOWN):
+            yield pair_effect_card(pair, unit)
 
 
 def column_effect_card(effect: ColumnEffect, unit: str, labels: Sequence[Any] | None) -> Card:
