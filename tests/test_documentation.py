@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
+from tests.commands import CliRunner
 from tests.interpreted import interpret_all
 
 import fiol

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from tests.commands import CliRunner
 from tests.interpreted import interpret_all
 
 from fiol import cli

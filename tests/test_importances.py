@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from tests.commands import CliRunner
 
 import fiol
 from fiol.cli import main

@@ -8,8 +8,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from scipy import sparse
+from tests.commands import CliRunner
 
 import fiol
 from fiol import (

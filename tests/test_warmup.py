@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from interpreted import interpret
 from scipy import sparse
+from tests.commands import CliRunner
 
 import fiol
 from fiol import cli, warmup

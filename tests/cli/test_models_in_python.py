@@ -8,10 +8,10 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from tests.cli.test_train import SINGLE, invoke
+from tests.frames import polars_frame
 from tests.interpreted import interpret_all
 
 import fiol
@@ -82,7 +82,7 @@ def test_one_row_frames_match_prediction_of_all_rows(table, tmp_path, options):
     invoke("train", path, "--target", "bought", *SINGLE, *options, "-o", model)
     learner = fiol.load(model)
     expected = predicted(model, path)
-    for whole in (frame, frame.drop(columns="bought"), frame[frame.columns[::-1]], pl.from_pandas(frame)):
+    for whole in (frame, frame.drop(columns="bought"), frame[frame.columns[::-1]], polars_frame(frame)):
         assert probabilities(learner, whole).tolist() == expected.tolist()
     rows = [frame.iloc[[k]] for k in range(ROWS)]
     assert np.concatenate([probabilities(learner, row) for row in rows]).tolist() == expected.tolist()

@@ -13,7 +13,7 @@ pytest.importorskip("click")
 pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 
-from click.testing import CliRunner
+from tests.commands import CliRunner
 
 import fiol
 from fiol import cli

@@ -13,9 +13,9 @@ from importlib.metadata import metadata
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.datasets import dump_svmlight_file
 from sklearn.metrics import log_loss, roc_auc_score
+from tests.commands import CliRunner
 from tests.interpreted import interpret_all
 
 import fiol

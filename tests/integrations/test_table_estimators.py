@@ -4,12 +4,12 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
+from tests.frames import polars_frame
 from tests.interpreted import interpret_all
 
 import fiol
@@ -34,7 +34,7 @@ def interpreted(monkeypatch):
     interpret_all(monkeypatch)
 
 
-@pytest.mark.parametrize("build", [lambda f: f, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("build", [lambda f: f, polars_frame, pa.Table.from_pandas])
 def test_estimator_pass_on_frames_matches_learner(build):
     frame, learner = build(FRAME), Learner(FIOL(Squared()))
     learner.learn(frame, Y)
@@ -97,7 +97,7 @@ def test_importances_are_named_by_encoded_features(model, y, options, tmp_path):
         elif column == "age":
             dense[:, k] = FRAME["age"].fillna(FRAME["age"].mean())  # a missing value counts as the running mean
     weight = np.sqrt(np.mean(weights**2, axis=0))
-    by_rows = model.importances(X=pl.from_pandas(FRAME))
+    by_rows = model.importances(X=polars_frame(FRAME))
     for k, name in enumerate(names):
         if name == "age" or name.startswith("city="):
             assert abs(by_rows[name]) == pytest.approx(weight[k] * dense[:, k].std(), rel=1e-3)

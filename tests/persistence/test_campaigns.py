@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 from campaigns import damage, kills
-from click.testing import CliRunner
+from tests.commands import CliRunner
 from tests.interpreted import interpret_all
 
 import fiol

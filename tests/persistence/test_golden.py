@@ -13,14 +13,14 @@ from fiol.persistence import model_file
 FILES = sorted(GOLDEN.glob("*.fiol"))
 
 
-def assert_close(found, expected):
+def assert_close(found, expected, near=1e-9):
     """Check that both are equal up to rounding."""
     assert found.keys() == expected.keys()
     for name, value in found.items():
         if name in ("weights", "intercept", "scores", "losses", "mixing") or (
             name == "predicted" and type(value[0]) is list
         ):
-            np.testing.assert_allclose(value, expected[name], rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(value, expected[name], rtol=near, atol=1e-3 * near)
         elif name == "parameters":  # of which there may be more by now
             assert set(expected[name][2:-2].split("), (")) <= set(value[2:-2].split("), ("))
         else:
@@ -33,11 +33,13 @@ def assert_close(found, expected):
 def test_golden_file_loads_and_learns_on(path, tmp_path):
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     model = fiol.load(path, compiled=False)
+    # Of a float32 and a Python number, numpy before 2 computes in float64, later ones in float32.
+    near = 1e-5 if model.core.dtype == np.float32 else 1e-9
     assert_close(say(model, expected["X"]), expected["before"])
     model.save(tmp_path / "again")
     for learner in (model, fiol.load(tmp_path / "again", compiled=False)):
         teach(learner, expected["X"], expected["y"])
-        assert_close(say(learner, expected["X"]), expected["after"])
+        assert_close(say(learner, expected["X"]), expected["after"], near)
     before, after = expected["before"], expected["after"]
     assert after["rounds"] > before["rounds"]
     assert not np.allclose(before["scores"], after["scores"])

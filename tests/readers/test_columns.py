@@ -10,12 +10,12 @@ import threading
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.frames import polars_frame
 from tests.interpreted import interpret
 
 from fiol import FIOL, Learner, Logistic, OneVsRest, TableEncoding
@@ -174,7 +174,7 @@ def test_all_readers_and_frames_give_the_same_bits(tmp_path, monkeypatch, pairs)
     features, y, weights = FRAME.drop(columns=["y", "w", "id"]), FRAME["y"], FRAME["w"]
     encoding = TableEncoding.from_spec({"n": "category"}, pairs)
     found = {}
-    for name, X in {"pandas": features, "polars": pl.from_pandas(features)}.items():
+    for name, X in {"pandas": features, "polars": polars_frame(features)}.items():
         found[name] = Learner(FIOL(Logistic()), table_encoding=encoding)
         found[name].learn(X, y, weights)
     assert {

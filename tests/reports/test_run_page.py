@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from tests.commands import CliRunner
 from tests.interpreted import interpret_all
 
 import fiol

@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from server.serving import SPECIFICATION, client_of, row
+from tests.commands import CliRunner
 
 from fiol.cli import main
 from fiol.client import AsyncClient, Client, ServerError

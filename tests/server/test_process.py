@@ -14,8 +14,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from server.serving import SPECIFICATION, row, rows
+from tests.commands import CliRunner
 
 from fiol.cli import main
 from fiol.client import Client, ServerError

@@ -4,7 +4,7 @@ import re
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from tests.commands import CliRunner
 from tests.test_source_limits import SOURCE
 
 import fiol

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from pyarrow import feather, parquet
+from tests.commands import CliRunner
 from tests.interpreted import interpret_all
 
 import fiol
