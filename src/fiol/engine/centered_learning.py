@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats
-from fiol.engine.centering import Centering, less, watch_rows
+from fiol.engine.centering import Centering, less, watched_rows
 from fiol.engine.float32_guard import SMALLEST_SINGLE
 from fiol.features.chunk import SMALLEST, Chunk
 
@@ -30,7 +30,9 @@ def learn_centered(
     buffers: Chunk | None = None  # memory that is new to the process takes more time than the copies
     while start < rows:
         known: Centering = engine.centering
-        most = min(known.steady_rows, max(int(CENTERED_AT_ONCE / per_row), 1))
+        most = known.steady_rows
+        if known.features.shape[0] or len(order):  # rows are copied
+            most = min(most, max(int(CENTERED_AT_ONCE / per_row), 1))
         if engine.observer is not None and known.features.shape[0]:
             most = 1  # the comparator is moved with every row
         some: Any = slice(start, min(start + most, rows))
@@ -59,7 +61,7 @@ def learn_block(engine: Any, block: Chunk, y: Floats, sample_weights: Floats) ->
         engine.count_first_loss(y, sample_weights)
     try:
         scores = engine.learn_in_parts(centered, less(y, known.origin[0]), sample_weights)
-        engine.set_means(known, int(np.diff(block.indptr)[-1]))
+        engine.set_means(known, int(block.indptr[-1] - block.indptr[-2]))
     except BaseException:
         if first and engine.rounds == before:
             engine.count_first_loss(y, -sample_weights)
@@ -81,7 +83,7 @@ def center_chunk(engine: Any, chunk: Chunk, centering: Centering, learning: bool
     from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
 
     if centering.watches:
-        return chunk, watch_rows(engine.call, centering, chunk, engine.indicators) if learning else centering
+        return chunk, watched_rows(engine.call, centering, chunk, engine.indicators) if learning else centering
     if not centering.features.shape[0]:
         return chunk, centering
     longest = int(max(chunk.indices.max(initial=0), centering.features[-1])) + 1  # no row has more entries

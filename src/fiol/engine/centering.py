@@ -40,7 +40,6 @@ learned is not added to the new origin, and one that was not is taken from it.
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -296,37 +295,19 @@ def fewest_rows(rows: float) -> float:
     return rows - (1.0 - OFTEN_ENOUGH) * larger(rows, WINDOW)
 
 
-def watch_rows(call: Any, centering: Centering, chunk: Chunk, indicators: Indices | None) -> Centering:
+def watched_rows(call: Any, centering: Centering, chunk: Chunk, indicators: Indices | None) -> Centering:
     """Return the statistics of features after some more of the first rows; kernels are called by `call`.
 
     For `indicators` see `Engine.indicators`.
     """
-    from fiol.engine.round.center_rows import watch_row  # imported here: `import fiol` loads no compiler
+    from fiol.engine.round.center_rows import watch_rows  # imported here: `import fiol` loads no compiler
 
-    for start, stop in pairwise(chunk.indptr.tolist()):
-        window, rows = np.zeros((len(centering.window) + stop - start, NUMBERS_SEEN)), centering.rows + 1.0
-        row = chunk.indices[start:stop], chunk.data[start:stop]
-        if indicators is not None:
-            row = with_means(*row, centering.seen, indicators)
-        lines = call(watch_row, *row, centering.seen, rows, window)
-        centering = centering._replace(so_far=np.array([rows]), window=window[:lines])
-    return centering
-
-
-def with_means(feature: Indices, x: Floats, seen: Floats, indicators: Indices) -> tuple[Indices, Floats]:
-    """Return one of the first rows with the mean of the values so far for every missing one; for `seen` see there.
-
-    >>> line = np.array([[0.0, 2.0, 30.0, 14.0, 16.0, 16.0, 4.0, 2.0]])
-    >>> with_means(np.array([1], np.int32), np.array([1.0]), line, np.array([1, -1], np.int32))
-    (array([0, 1], dtype=int32), array([15.,  1.]))
-    """
-    number = seen[:, 0].astype(np.int32)
-    known = number < len(indicators)
-    gone = np.zeros(len(seen), bool)
-    gone[known] = np.isin(indicators[number[known]], feature) & ~np.isin(number[known], feature)
-    both = np.concatenate([feature, number[gone]])
-    order = np.argsort(both)
-    return both[order], np.concatenate([x, seen[gone, 2] / seen[gone, 1]])[order]
+    seen = centering.seen
+    window = np.zeros((len(seen) + chunk.data.shape[0], NUMBERS_SEEN))
+    window[: len(seen)] = seen
+    known = none_missing(0) if indicators is None else indicators
+    lines = call(watch_rows, tuple(chunk), window, len(seen), centering.rows, known, np.empty_like(window))
+    return centering._replace(so_far=centering.so_far + chunk.rows, window=window[:lines])
 
 
 def shifted(intercept: Any, shift: float) -> Any:
@@ -335,7 +316,8 @@ def shifted(intercept: Any, shift: float) -> Any:
     >>> [float(shifted(intercept, 5.0)) for intercept in (-8.0, -4.0, 1.0)]
     [-3.0, 0.0, 1.0]
     """
-    return np.clip(0.0, np.minimum(intercept, intercept + shift), np.maximum(intercept, intercept + shift))
+    moved = intercept + shift
+    return np.maximum(np.minimum(intercept, moved), np.minimum(np.maximum(intercept, moved), 0.0))
 
 
 def less(y: Any, origin: float) -> Any:

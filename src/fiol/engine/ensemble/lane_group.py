@@ -261,12 +261,12 @@ class LaneGroup:
         self.settle()
         features, table, members = centering.features, self.table(self.records), len(self.engines)
         if self.has_intercept:
-            moved = np.ascontiguousarray(table[features, 0, :members].T, np.float64)
-            self.intercept[:members] += [centering.means @ w for w in moved]
+            means, moved = centering.means, np.ascontiguousarray(table[features, 0, :members].T, np.float64)
+            self.intercept[:members] += [means @ w for w in moved]
         centering.add_to_missing(table[:, 0, :members], -1.0, learned=True)
-        for k, engine in enumerate(self.engines):
-            if engine.knows_scales:  # the record starts again, with distances from the mean instead of values
-                table[features, 1:, k], table[features, 0, -1] = 0.0, centering.widths
+        scaled = [k for k, engine in enumerate(self.engines) if engine.knows_scales]
+        if scaled:  # records start again, with distances from the mean instead of values
+            table[features[:, None], 1:, scaled], table[features, 0, -1] = 0.0, centering.widths
 
     def weights(self, features: int) -> Floats:
         """Return the weights of the first features, [feature, member]; 0 beyond the records."""

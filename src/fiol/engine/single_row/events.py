@@ -13,11 +13,11 @@ import numpy as np
 from fiol.compiler.addresses import floats_at, ints_at, load_values
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import flatten
-from fiol.components.simd import choose, lanes, larger, load_lanes, smaller
+from fiol.components.simd import choose, lanes, load_lanes, smaller
 from fiol.engine.centering import WINDOW
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
-from fiol.engine.round.center_rows import add_to_mean, add_to_window, center_any_row, has_entry
+from fiol.engine.round.center_rows import add_to_mean, center_any_row, has_entry, watch_row
 from fiol.engine.round.reading import prediction, score_one_row, weighted_sum
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
 from fiol.features.canonicalize import arrange_entries
@@ -126,21 +126,12 @@ def cannot_add(entries, means):
 
 
 @inlined
-def add_to_first_rows(feature, x, means):
-    """Add one of the first rows to the window."""
-    before = lines_in_use(means.window)
-    lines = add_to_window(feature, x, means.window[:before], means.count[0] + 1.0, means.spare)
-    for j in range(larger(before, lines)):
-        for k in range(means.window.shape[1]):
-            means.window[j, k] = means.spare[j, k] if j < lines else 0.0
-
-
-@inlined
 def add_to_means(feature, x, y, weight, means):
     """Add a row and its target, as they came, to the means."""
     entries, k = x.shape[0], 0
     if means.count[0] < WINDOW:
-        add_to_first_rows(feature, x, means)
+        lines = lines_in_use(means.window)
+        watch_row(feature, x, means.window, lines, means.count[0] + 1.0, means.missing, means.spare)
         if means.targets.shape[0] > 0 and weight > 0.0:
             means.targets[np.int64(means.origin[1])] = y
             means.origin[1] += 1.0
