@@ -121,6 +121,14 @@ def add_to_sum(s: Any, term: Any) -> Any:
     return smaller(s + term, LARGEST_SUM)
 
 
+def is_outlier(x: Any, peak: Any) -> Any:
+    """Return whether the value x is an outlier of a feature whose largest absolute value before is `peak`.
+
+    The first value of a feature is none.
+    """
+    return (abs(x) > OUTLYING * peak) & (peak > 0.0)
+
+
 def learned_value(x: Any, peak: Any) -> Any:
     """Return the value that a scale-free step learns from where a feature has the value x, and at most `peak` before.
 
@@ -131,9 +139,8 @@ def learned_value(x: Any, peak: Any) -> Any:
     >>> learned_value(-1.5, 1.0), learned_value(-1e6, 1.0), learned_value(1e6, 0.0)
     (-1.5, -1.25, 1000000.0)
     """
-    within = (abs(x) <= OUTLYING * peak) | (peak == 0.0)
     most = OUTLIER_GROWTH * peak
-    return choose(within, x, choose(x > 0.0, most, -most))
+    return choose(is_outlier(x, peak), choose(x > 0.0, most, -most), x)
 
 
 def slope_square_unit(loss: Any, rule: StepRule, slopes: Any, t: Any) -> Any:
@@ -197,6 +204,6 @@ def merge_share(rule: StepRule, own: Any, total: Any, seen: Any) -> Any:
 
 
 #: The functions that kernels call as well as components.
-FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, add_to_sum, learned_value, slope_square_unit)
+FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, add_to_sum, is_outlier, learned_value, slope_square_unit)
 FORMULAS += (unit_of_steps, round_scale, observed_curvature, precision, merge_share)
 FORMULAS += (rule_of_squares, rule_of_curvatures, rule_of_length)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined
 from fiol.components.component import count_scores, get_weight, next_score, value_at
-from fiol.components.step_sizes.rule import StepOutcome, learned_value
+from fiol.components.step_sizes.rule import StepOutcome, is_outlier, learned_value
 
 
 @inlined
@@ -24,9 +24,18 @@ def read_records(step_size, feature, statistics, buffers):
 
 
 @inlined
+def has_outliers(step_size, x, buffers):
+    """Return whether a row has a value that is not learned as it is."""
+    found = False
+    for k in range(x.shape[0]):
+        found |= is_outlier(x[k], step_size.peak(buffers.statistics[:, k]))
+    return found
+
+
+@inlined
 def learned_values(step_size, x, buffers):
     """Return the values that a round learns from, by the largest ones in the records before it."""
-    if not step_size.scale_free:
+    if not step_size.scale_free or not has_outliers(step_size, x, buffers):
         return x
     for k in range(x.shape[0]):
         buffers.x[k] = learned_value(x[k], step_size.peak(buffers.statistics[:, k]))

@@ -174,9 +174,9 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     """
     zero, one, has_intercept = borrowed(ZERO), borrowed(ONE), intercept.w.shape[0] > 0
     x = plan.layout.values(x, buffers)
+    # 1. Read the records and weights of the row's features, and their score.
     read_records(plan.step_size, feature, state.statistics, buffers)
     x = learned_values(plan.step_size, x, buffers)
-    # 1. Read the weights of the row's features, and their score.
     eta = plan.step_size.eta(clock.t + 1.0)
     if plan.lazy_update.smallest_scale > 0.0:
         clock = plan.lazy_update.before_round(plan, state, clock, eta)
