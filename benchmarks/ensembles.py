@@ -9,6 +9,7 @@ turns, the best of several rounds counts, nothing is compiled while the clock ru
 - `single` is the learner one gets with step_size="single", `base` the same in another checkout of this project, in a
   process of its own (`--base`).
 - `ensemble` is `Learner()`, stored in doubles, and in floats; `gate` and `ridge` are `Learner(regularizer=...)`.
+- `softmax` is the ensemble of all classes at once; the class of a row follows from its length and its target.
 - `single l1` and `single ridge` have steps of one size, as scikit-learn's `l1` and `l2` have, with the same strength.
 - `VW cache` is a pass of Vowpal Wabbit, as it comes, over its binary cache: the time of a process that reads all rows,
   less that of one which reads ten.
@@ -38,7 +39,7 @@ from benchmarks import data
 from benchmarks.data import Rows
 from benchmarks.report import Contestant, Target, header, progress, table, take_turns, verdicts
 from benchmarks.stream import ETA, LAM, peer
-from fiol import FIOL, L1, Constant, Learner, Logistic, Ridge
+from fiol import FIOL, L1, Constant, Learner, Logistic, Ridge, Softmax, Stacked
 
 #: What learns in the process of another checkout: a new learner for every line "new", a pass for every line "go".
 CHILD = """
@@ -60,6 +61,8 @@ for line in sys.stdin:
 """
 #: Rows that Vowpal Wabbit starts with, and features of single events.
 FEW, EVENT = 10, 20
+#: Classes of `softmax`.
+CLASSES = 5
 
 # --- contestants ------------------------------------------------------------------------------
 
@@ -74,15 +77,21 @@ def ours(rows: Rows, compiled: bool) -> dict[str, Contestant]:
         "ensemble, floats": lambda: Learner(dtype="float32", **single),
         "gate": lambda: Learner(regularizer=L1(LAM), **single),
         "ridge": lambda: Learner(regularizer=Ridge(LAM), **single),
+        "softmax": lambda: Learner(Stacked(Softmax()), classes=range(CLASSES), **single),
         "single l1": lambda: Learner(FIOL(Logistic(), L1(LAM), steps), **single),
         "single ridge": lambda: Learner(FIOL(Logistic(), Ridge(LAM), steps), **single),
     }
 
-    def passing(make: Callable[[], Learner]) -> Callable[[], Any]:
-        learner = make()
-        return lambda: learner.learn(X, rows.y)
+    classes = (np.diff(rows.indptr) + (rows.y > 0.0)) % CLASSES
 
-    return {name: Contestant(partial(passing, make)) for name, make in made.items()}
+    def passing(make: Callable[[], Learner], y: Any) -> Callable[[], Any]:
+        learner = make()
+        return lambda: learner.learn(X, y)
+
+    return {
+        name: Contestant(partial(passing, make, classes if name == "softmax" else rows.y))
+        for name, make in made.items()
+    }
 
 
 def of_scikit_learn(rows: Rows) -> dict[str, Contestant]:

@@ -422,7 +422,7 @@ def test_ensembles_time_all_models_and_judge_the_worst_set(tmp_path, capsys):
     ensembles.main(["--quick", "--rounds", "1", "--json", str(path)])
     found = json.loads(path.read_text())
     assert found["command"].startswith("python -m benchmarks.ensembles --quick")
-    names = ["single", "ensemble", "ensemble, floats", "gate", "ridge", "single l1", "single ridge"]
+    names = ["single", "ensemble", "ensemble, floats", "gate", "ridge", "softmax", "single l1", "single ridge"]
     assert list(found["us"]["synthetic"]) == [*names, "scikit-learn l1", "scikit-learn l2"]
     assert "too small to judge" in capsys.readouterr().out
     us = dict.fromkeys([*names, "scikit-learn l1", "scikit-learn l2", "base"], 1.0)
