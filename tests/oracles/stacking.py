@@ -93,7 +93,7 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
         common = min(mpf(1) / 2, mpf(1) / t)
         share = [(1 - common) * w / mp.fsum(share) + common / J for w in share]
         part = (limit / max(map(abs, z))) ** 2 if binary and max(map(abs, z)) > limit else mpf(1)
-        most_news = mpf(0)
+        largest_growth = mpf(0)
         for j in range(J):
             u = mp.lu_solve(A[j], z)
             q, before = mp.fdot(u, z), s[j]
@@ -110,8 +110,8 @@ def scores_by_definition(name, Z, y, weight, prior, forgets, burn, floor, limit,
                 curvature, beta = curvature * most / abs(beta), most * mp.sign(beta)
             v[j] += (h * beta / d) * u
             information = min(part * h * curvature / d, 10**6 / q if q > 0 else mp.inf)
-            A[j], most_news = A[j] + information * (z * z.T), max(most_news, information * q)
-        shrunk *= 1 + most_news
+            A[j], largest_growth = A[j] + information * (z * z.T), max(largest_growth, information * q)
+        shrunk *= 1 + largest_growth
         due = t == following
         if due:
             n = t - last

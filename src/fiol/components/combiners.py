@@ -21,7 +21,7 @@ PERIOD = 128.0
 #: Members keep at most this many times the information of the prior, so that doubles hold both.
 MOST_INFORMATION = 1e10
 #: A row adds at most this many times the information about its score that there was before.
-MOST_NEWS = 1e6
+MOST_GROWTH = 1e6
 #: Variances are computed anew after they have shrunk by this factor through subtraction.
 MOST_DECLINE = 1e4
 #: Labels of rows with scores beyond this hardly count as wrong: rounding would move scores farther.

@@ -18,7 +18,7 @@ def root_in_lanes(loss, like, q, p, tolerance, reach, y, weight, spare):
 
 @inlined_strictly
 def roots_one_by_one(loss, q, p, tolerance, reach, y, weight, spare):
-    """Return the same where some lane has numbers so large that `Loss.lane_step` is not exact: `Loss.exact_step` there.
+    """Return beta and curvature of every lane, by `Loss.exact_step` where `Loss.lane_step` is not exact: large numbers.
 
     The result of a lane does not depend on the other lanes.
     """

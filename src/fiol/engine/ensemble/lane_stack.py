@@ -169,10 +169,10 @@ def move_stacks(stack, loss, quad, y, members, state, buffers, steps, root, met)
     v, A, P = flatten(state.v), flatten(state.A), flatten(state.P)
     beta, q, rate = root - steps.wrong, steps.q, steps.rate
     moves = bounded_step(stack, loss, steps.s, beta, met + quad, q, rate, steps.unit, steps.part, steps.reach, y)
-    pulls, h, news = moves
+    pulls, h, growth = moves
     store(rows, 4 * PULLS, pulls)
     store(rows, 4 * CURVATURES, h)
-    store(rows, 4 * LOST, h / (1.0 + news))
+    store(rows, 4 * LOST, h / (1.0 + growth))
     for j in range(J):
         moved = load_lanes(u, j * n, like)
         store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)
@@ -181,8 +181,8 @@ def move_stacks(stack, loss, quad, y, members, state, buffers, steps, root, met)
             place = (j * n + k) * n
             store(A, place, load_lanes(A, place, like) + more * seen[k])
             store(P, place, load_lanes(P, place, like) - less * u[j * n + k])
-    most_news = larger(larger(lane(news, 0), lane(news, 1)), lane(news, 2))
-    if information_is_new(stack, state, state.ticks[T], most_news):
+    largest_growth = larger(larger(lane(growth, 0), lane(growth, 1)), lane(growth, 2))
+    if information_is_new(stack, state, state.ticks[T], largest_growth):
         invert_lanes(stack, like, state, buffers)
 
 

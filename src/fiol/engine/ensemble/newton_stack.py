@@ -137,13 +137,13 @@ def share_out(stack, state, values, rate, t):
 
 
 @inlined
-def information_is_new(stack, state, t, most_news):
+def information_is_new(stack, state, t, largest_growth):
     """Forget after round t, if it is time; return whether information has to be inverted anew.
 
     That is so if P is not its inverse any more, or has shrunk by much since it was.
     """
     ticks = state.ticks
-    ticks[SHRUNK] *= 1.0 + most_news
+    ticks[SHRUNK] *= 1.0 + largest_growth
     due = t >= ticks[NEXT]
     if due:
         forget(stack, state, t)
@@ -155,7 +155,7 @@ def information_is_new(stack, state, t, most_news):
 
 @inlined
 def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, buffers):
-    """Make the step of stack j, whose score is s, and add the row to its information; return how much is new in it."""
+    """Make the step of stack j, whose score is s, and add the row to its information; return the growth of that."""
     K, z, u = state.v.shape[1], buffers.z, buffers.u[j]
     v, A, P, q = state.v[j], state.A[j], state.P[j], 0.0
     for k in range(K):
@@ -167,15 +167,15 @@ def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, buffers)
     q, part = larger(q, 0.0), curvature_part(stack, loss, peak)
     p, wrong = rate * q, label_pull(stack, loss, value_at(stack.forgets, j), t, peak, y)
     root, met = loss.exact_step(s - p * wrong, p, 0.0, reach, y, 1.0)
-    pull, h, news = bounded_step(stack, loss, s, root - wrong, met, q, rate, unit, part, reach, y)
-    less = h / (1.0 + news)
+    pull, h, growth = bounded_step(stack, loss, s, root - wrong, met, q, rate, unit, part, reach, y)
+    less = h / (1.0 + growth)
     for k in range(K):
         v[k] += pull * u[k]
         a, b = h * z[k], less * u[k]
         for i in range(K):
             A[k, i] += a * z[i]
             P[k, i] -= b * u[i]
-    return news
+    return growth
 
 
 @inlined
@@ -216,11 +216,11 @@ def stack_row(stack, loss, scores, y, weight, state, buffers):
         values[j] = loss.value(s[j], y)
     share_out(stack, state, values, rate, t)
     # 4. A step of each.
-    most_news = 0.0
+    largest_growth = 0.0
     for j in range(J):
-        news = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, buffers)
-        most_news = larger(most_news, news)
-    if information_is_new(stack, state, t, most_news):
+        growth = move_stack(stack, loss, j, s[j], y, t, peak, rate, unit, reach, state, buffers)
+        largest_growth = larger(largest_growth, growth)
+    if information_is_new(stack, state, t, largest_growth):
         invert_all(stack, state, buffers)
     return score
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from fiol.compiler.compiled import inlined_strictly
-from fiol.components.combiners import MOST_NEWS
+from fiol.components.combiners import MOST_GROWTH
 from fiol.components.simd import choose, exponential, larger, smaller, square_root
 from fiol.components.step_sizes.rule import LARGEST_SUM
 from fiol.engine.ensemble.stack_state import CURVED, EXCESS, SLOPED, SQUARES
@@ -55,11 +55,11 @@ def label_pull(stack, loss, rate, t, peak, y):
 
 @inlined_strictly
 def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):
-    """Return the pull of a stack with the score s, the curvature that its information grows by, and what that is to q.
+    """Return the pull of a stack with the score s, the curvature h that a row adds, and h q, the growth of information.
 
     beta is its exact pull, which has `met` a curvature of the loss, and q = <z, A^-1 z>. Squared errors beyond `robust`
-    predictive standard deviations pull as in Huber's loss, and no row adds more than `MOST_NEWS` times the information
-    about its score.
+    predictive standard deviations pull as in Huber's loss, and no row adds more than `MOST_GROWTH` times the
+    information about its score.
     """
     h = met
     if loss.kinked or loss.value_unit == 0.0:
@@ -72,7 +72,7 @@ def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):
         h = choose(over, h * (most / choose(over, abs(beta), 1.0)), h)
         beta = choose(over, choose(beta > 0.0, most, -most), beta)
     h = smaller(rate * part * h, LARGEST_SUM)
-    h = choose(h * q > MOST_NEWS, MOST_NEWS / choose(q > 0.0, q, 1.0), h)
+    h = choose(h * q > MOST_GROWTH, MOST_GROWTH / choose(q > 0.0, q, 1.0), h)
     return rate * beta, h, h * q
 
 
