@@ -155,6 +155,29 @@ def test_files_are_written_without_file_locks(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(atomic_file.fcntl is None, reason="no locks of files")
+def test_files_are_written_on_a_file_system_without_locks(tmp_path, monkeypatch):
+    def refuse(file, operation):
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(atomic_file.fcntl, "flock", refuse)
+    running = tmp_path / f".fiol-{'a' * 16}.tmp"  # possibly of a process that still writes it
+    with open(running, "wb") as file:
+        assert atomic_file.lock(file) is False
+    model_file.write(tmp_path / "model", {"a": 1}, {})
+    assert model_file.read(tmp_path / "model") == ({"a": 1}, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"model", running.name}
+
+
+def test_new_directories_are_synced_from_the_top(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(atomic_file, "sync_directory", synced.append)
+    for _ in range(2):  # the second call finds them
+        atomic_file.make_directory(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
+    assert synced == [str(tmp_path), str(tmp_path / "a")]
+
+
+@pytest.mark.skipif(atomic_file.fcntl is None, reason="no locks of files")
 def test_model_saved_beside_an_output_leaves_its_temporary_file(tmp_path):
     with atomic_file.output_file(tmp_path / "predictions.csv") as file:
         file.write(b"label\n")
