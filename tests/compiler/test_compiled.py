@@ -102,3 +102,14 @@ def test_global_names_match_dis():
     for code in codes:
         named = {i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"}
         assert global_names(code) == named
+
+
+def test_bound_kernel_takes_a_component_that_was_never_compiled():
+    from fiol.compiler.compiled import bind, jit
+
+    @jit
+    def slope(loss, z):
+        return loss.grad(z, 1.0)
+
+    bound = bind(slope, fiol.Huber(0.5), 0.0)
+    assert bound(fiol.Huber(0.25), 3.0) == 0.25  # it crashed: numbers were read that only `bind` had stored

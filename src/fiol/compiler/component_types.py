@@ -214,21 +214,14 @@ def _getattr(context: Any, builder: Any, kind: ComponentType, value: Any, name: 
 def _typeof(value: Component, context: Any) -> ComponentType:
     # Kept on the instance under the name numba looks for first, so that later calls dispatch fast.
     if not hasattr(value, "_numba_type_"):
-        object.__setattr__(value, "_leaves_", tuple(leaves(value)))
         object.__setattr__(value, "_numba_type_", type_of(value))
     return value._numba_type_
-
-
-def leaves(component: Component) -> list[Any]:
-    """Return the numbers and arrays of a component and of those inside it, in the order of the fields."""
-    values = (getattr(component, field.name) for field in dataclasses.fields(component))  # type: ignore[arg-type]
-    return [leaf for value in values for leaf in (leaves(value) if isinstance(value, Component) else [value])]
 
 
 @unbox(ComponentType)
 def _unbox(kind: ComponentType, obj: Any, c: Any) -> NativeValue:
     # From one flat tuple: fetching attribute by attribute takes longer than a round with twenty features.
-    flat, places = c.pyapi.object_getattr_string(obj, "_leaves_"), itertools.count()
+    flat, places = c.pyapi.object_getattr_string(obj, "_leaves"), itertools.count()
 
     def build(part: ComponentType) -> Any:
         struct = cgutils.create_struct_proxy(part)(c.context, c.builder)

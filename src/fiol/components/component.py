@@ -282,6 +282,12 @@ class Component:
         """
         return callable(getattr(self, verb, None))
 
+    @functools.cached_property
+    def _leaves(self) -> tuple[Any, ...]:
+        """The numbers and arrays of this component and of those inside it, by fields: what compiled code reads."""
+        values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return tuple(leaf for value in values for leaf in (value._leaves if isinstance(value, Component) else [value]))
+
     def missing(self) -> str:
         """Return the first method of `required` that this component lacks, or ''."""
         return next((verb for verb in self.required if not self.has(verb)), "")
