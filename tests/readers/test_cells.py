@@ -8,7 +8,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.features.dates import FORMATS, date_cells
 
@@ -174,6 +174,8 @@ def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tm
     ),
     st.sampled_from(["", "0", "7", ",", "/1"]),
 )
+@example(("%m/%d/%Y", "9/9/2011"), "")
+@example(("%m/%d/%Y", "0/1/2011"), "")
 def test_compiled_date_matches_the_rule_of_one_cell(case, behind):
     """The loop reads dates as the rule does; it leaves strings that are no dates, and few more, to the fallback."""
     form, text = case
