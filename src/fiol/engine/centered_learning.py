@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from fiol.components.row import Floats
+from fiol.components.row import Floats, Indices
 from fiol.engine.centering import Centering, less, watched_rows
 from fiol.engine.float32_guard import SMALLEST_SINGLE
 from fiol.features.chunk import SMALLEST, Chunk
 
 #: Entries of centered rows that are learned from at a time.
 CENTERED_AT_ONCE = 2**17
+#: Among this many rows, the usual one is looked for.
+ROWS_LOOKED_AT = 16
 
 
 def learn_centered(
@@ -94,10 +96,30 @@ def center_chunk(engine: Any, chunk: Chunk, centering: Centering, learning: bool
         new = Chunk(np.empty(chunk.rows + 1, np.int64), np.empty(size, np.int32), np.empty(size))
         engine.centered_rows = new if learning else engine.centered_rows
     least = SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
-    memory = np.empty(sums.shape[0], np.int64), np.zeros(3 * int(np.diff(chunk.indptr).max(initial=0)))
-    arguments = sums, widths, centering.missing, *memory, centering.rows, learning, least, *new
-    n, same = engine.call(center_rows, tuple(chunk), centering.features, *arguments)
+    usual, places = usual_row(chunk, centering.features)
+    wide = np.zeros(3 * usual.shape[0])
+    wide[places] = 1.0
+    arguments = (sums, widths, centering.missing), usual, places, wide, centering.rows, learning, least, *new
+    n, written = engine.call(center_rows, tuple(chunk), centering.features, *arguments)
+    if 0 <= written < n:
+        new.indices[written:n].reshape(-1, usual.shape[0])[...] = usual
     count = centering.so_far + chunk.rows * learning
-    entries = chunk if same else new
+    entries = chunk if written < 0 else new
     found = Chunk(entries.indptr[: chunk.rows + 1], entries.indices[:n], new.data[:n])
     return found, centering._replace(so_far=count, sums=sums, widths=widths)
+
+
+def usual_row(chunk: Chunk, features: Indices) -> tuple[Indices, Any]:
+    """Return the features of the shortest of the first rows that has all these, and where they are; empty if none has.
+
+    >>> from fiol import to_chunk
+    >>> usual_row(to_chunk([[1.0, 0.0, 2.0], [1.0, 3.0, 2.0], [0.0, 3.0, 0.0]]), np.array([0, 2], np.int32))
+    (array([0, 2], dtype=int32), array([0, 1]))
+    """
+    starts = chunk.indptr[: ROWS_LOOKED_AT + 1]
+    for r in np.argsort(np.diff(starts), kind="stable").tolist():
+        row = chunk.indices[starts[r] : starts[r + 1]]
+        places = np.searchsorted(row, features)
+        if len(row) > places[-1] and (row[places] == features).all():
+            return row, places
+    return chunk.indices[:0], np.empty(0, np.intp)

@@ -12,8 +12,6 @@ from fiol.engine.centering import fewest_rows
 
 #: A difference smaller than this fraction of the mean counts as rounding.
 ONLY_ROUNDING = 1e-10
-#: Among this many rows, the usual one is looked for.
-ROWS_LOOKED_AT = 16
 
 compiled_fewest_rows = inlined(fewest_rows)
 
@@ -28,44 +26,17 @@ def add_to_mean(sums, widths, j, x, part):
 
 
 @inlined
-def find_places(entries, features, places):
-    """Write where in a row the centered features are; return whether it has all of them."""
-    k = 0
-    for j in range(features.shape[0]):
-        while k < entries.shape[0] and entries[k] < features[j]:
-            k += 1
-        if k == entries.shape[0] or entries[k] != features[j]:
-            return False
-        places[j] = k
-        k += 1
-    return True
-
-
-@inlined
-def usual_row(starts, entries, features, places):
-    """Return the shortest of the first rows that have all centered features, and write their places; empty if none."""
-    best = entries[:0]
-    for r in range(smaller(starts.shape[0] - 1, ROWS_LOOKED_AT)):
-        row = entries[starts[r] : starts[r + 1]]
-        shorter = best.shape[0] == 0 or row.shape[0] < best.shape[0]
-        if shorter and find_places(row, features, places):
-            best = row
-    find_places(best, features, places)
-    return best
-
-
-@inlined
-def spread_to_usual(values, places, wide):
-    """Write the value of every centered feature to its place in the usual row."""
+def spread_to_usual(sums, widths, places, usual_sums, usual_widths):
+    """Write the numbers of every centered feature to its place in the usual row."""
     for j in range(places.shape[0]):
-        wide[places[j]] = values[j]
+        usual_sums[places[j]], usual_widths[places[j]] = sums[j], widths[j]
 
 
 @inlined
-def gather_from_usual(wide, places, values):
+def gather_from_usual(usual_sums, usual_widths, places, sums, widths):
     """Write what is at the place of every centered feature in the usual row."""
     for j in range(places.shape[0]):
-        values[j] = wide[places[j]]
+        sums[j], widths[j] = usual_sums[places[j]], usual_widths[places[j]]
 
 
 @inlined
@@ -209,59 +180,48 @@ def write_usual(usual, first, last, indices):
 
 
 @jit
-def center_rows(chunk, features, sums, widths, missing, places, wide, rows, learning, least, indptr, indices, data):
+def center_rows(chunk, features, known, usual, places, wide, rows, learning, least, indptr, indices, data):
     """Write the rows with the means of `features` subtracted, also where absent; return the number of entries.
 
-    A feature is the mean where its value is `missing`.
+    Also return up to where `indices` is written; -1 if every row has the same features as before: memory that is new to
+    the process takes more time than the differences. After that come entries of usual rows.
 
-    Also return whether every row has the same features as before: then `indices` is not written, since memory that is
-    new to the process takes more time than the differences.
-
-    The means are `sums` divided by the number of `rows` before the row; with `learning` the row is added to both.
-    Differences below `least`, or within rounding, are 0 and left out. `places` has an entry for every centered feature,
-    and `wide` three zeros for every entry of the longest row: memory for the usual row.
+    The means are the sums in `known`, sums, widths and `Centering.missing`, divided by the number of `rows` before the
+    row; with `learning` the row is added to all. Differences below `least`, or within rounding, are 0 and left out. The
+    `usual` row has the centered features at these `places`, see `usual_row`; `wide` has three numbers for each of its
+    entries: 1 if it is centered, and memory for sums and widths.
     """
     (starts, entries, values), features = borrowed(chunk), borrowed(features)
-    sums, widths, missing = borrowed(sums), borrowed(widths), borrowed(missing)
-    places, wide = borrowed(places), borrowed(wide)
+    (sums, widths, missing), usual, places, wide = borrowed(known), borrowed(usual), borrowed(places), borrowed(wide)
     indptr, indices, data = borrowed(indptr), borrowed(indices), borrowed(data)
-    usual, size = usual_row(starts, entries, features, places), wide.shape[0] // 3
-    mask, usual_sums, usual_widths, apart = wide[:size], sums, widths, False
-    for j in range(places.shape[0] if usual.shape[0] > 0 else 0):
-        mask[places[j]] = 1.0
-    all_centered = usual.shape[0] == features.shape[0]
-    if not all_centered:
-        usual_sums, usual_widths = wide[size : 2 * size], wide[2 * size :]
-    n, written = 0, -1 if starts[0] == 0 else 0
-    for r in range(starts.shape[0] - 1):
-        first, last, part = starts[r], starts[r + 1], 1.0 / rows
+    size = usual.shape[0]
+    mask, usual_sums, usual_widths = wide[:size], wide[size : 2 * size], wide[2 * size :]
+    n, written, together = 0, -1 if starts[0] == 0 else 0, True
+    for r in range(starts.shape[0]):
+        first = starts[r]
+        fine = r + 1 < starts.shape[0] and size > 0 and starts[r + 1] - first == size
+        if fine:
+            if together:
+                spread_to_usual(sums, widths, places, usual_sums, usual_widths)
+                together = False
+            row = entries[first : first + size], values[first : first + size]
+            fine = center_usual(
+                row[0], row[1], usual, usual_sums, usual_widths, mask, 1.0 / rows, learning, least, data[n:]
+            )
+        if not (fine or together):
+            gather_from_usual(usual_sums, usual_widths, places, sums, widths)
+            together = True
         indptr[r] = n
-        row = entries[first:last], values[first:last]
-        fine = usual.shape[0] > 0 and last - first == usual.shape[0]
         if fine:
-            if not all_centered and not apart:
-                spread_to_usual(sums, places, usual_sums)
-                spread_to_usual(widths, places, usual_widths)
-                apart = True
-            of_usual = usual, usual_sums, usual_widths, mask
-            fine = center_usual(row[0], row[1], *of_usual, part, learning, least, data[n:])
-        if fine:
-            n += usual.shape[0]
-        else:
-            if apart:
-                gather_from_usual(usual_sums, places, sums)
-                gather_from_usual(usual_widths, places, widths)
-                apart = False
+            n += size
+        elif r + 1 < starts.shape[0]:
             write_usual(usual, larger(written, 0), n, indices)
-            new = indices[n:], data[n:]
-            n += center_any_row(row[0], row[1], features, sums, widths, missing, part, learning, least, new[0], new[1])
+            last, new = starts[r + 1], (indices[n:], data[n:])
+            row = entries[first:last], values[first:last]
+            n += center_any_row(
+                row[0], row[1], features, sums, widths, missing, 1.0 / rows, learning, least, new[0], new[1]
+            )
             written = n
         if learning:
             rows += 1.0
-    if apart:
-        gather_from_usual(usual_sums, places, sums)
-        gather_from_usual(usual_widths, places, widths)
-    indptr[starts.shape[0] - 1] = n
-    if written >= 0:
-        write_usual(usual, written, n, indices)
-    return n, written < 0
+    return n, written
