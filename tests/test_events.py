@@ -282,3 +282,70 @@ def test_text_values_match_numeric_categories():
     assert model.weights == twin.weights
     model.learn_one({"a": "b", "a=b": 2.0}, 1.0), twin.learn_one({"a=b": 3.0}, 1.0)  # one name: values add up
     assert model.weights == twin.weights
+
+
+def rows_of(count, columns=12):
+    """Rows of named numbers far from 0, which become centered, and targets far from 0."""
+    draw = np.random.default_rng(3)
+    table, y = 50.0 + draw.normal(size=(count, columns)), 1e3 + draw.normal(size=count)
+    return [{f"column {k}": float(x) for k, x in enumerate(row)} for row in table], y.tolist()
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the interpreter has no fast path")
+@pytest.mark.parametrize(("loss", "chunks"), [("logistic", 0), ("squared", 1)])
+def test_first_events_of_a_model_are_no_chunks(loss, chunks, monkeypatch):
+    """Not the first one, and not those after which something is decided: only a first target becomes the origin."""
+    rows, y = rows_of(30)
+    y = y if loss == "squared" else [1.0 if target > 1e3 else -1.0 for target in y]
+    model, chunked, learned = Learner(loss=loss), Learner(loss=loss), []
+    learn = type(model.engine).learn
+
+    def counted(engine, *arguments):
+        learned.append(engine)
+        return learn(engine, *arguments)
+
+    monkeypatch.setattr(type(model.engine), "learn", counted)
+    scores = [model.learn_named(*event) for event in zip(rows, y, strict=True)]
+    monkeypatch.undo()
+    assert len(learned) == chunks
+    assert scores == [float(chunked.learn([x], [target])[0]) for x, target in zip(rows, y, strict=True)]
+    assert state(model) == state(chunked)
+    assert len(model.engine.centering.features) == 12
+
+
+@pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the interpreter has no fast path")
+@pytest.mark.parametrize("last", [4, 16])
+def test_interrupted_decision_is_made(last, monkeypatch):
+    rows, y = rows_of(20)
+    model, expected = Learner(loss="squared"), Learner(loss="squared")
+    for event in zip(rows[: last - 1], y, strict=False):
+        model.learn_named(*event)
+    name = "centered_storage" if last == 16 else "shift_intercepts"
+
+    kind = type(model.engine)
+    done = getattr(kind, name)
+
+    def interrupted(engine, *arguments):
+        monkeypatch.undo()
+        if last == 4:
+            done(engine, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(kind, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.learn_named(rows[last - 1], y[last - 1])
+    assert model.rounds == last
+    for event in zip(rows[last:], y[last:], strict=True):
+        model.learn_named(*event)
+    for event in zip(rows, y, strict=True):
+        expected.learn_named(*event)
+    assert state(model) == state(expected)
+
+
+def test_new_models_share_no_state():
+    rows, y = rows_of(3)
+    used, untouched = Learner(loss="squared"), Learner(loss="squared")
+    for event in zip(rows, y, strict=True):
+        used.learn_named(*event)
+    assert (untouched.rounds, untouched.n_features, untouched.names) == (0, 0, None)
+    assert state(untouched) == state(Learner(loss="squared"))

@@ -6,9 +6,9 @@ Taking a plan and all arrays of an engine from their Python objects takes longer
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import typeof, types
 from numba.core import cgutils
@@ -121,12 +121,13 @@ class StoredValues:
     __slots__ = ("address", "memory", "values")
 
     def __init__(self, values: tuple[Any, ...], store: Any) -> None:
-        self.values, self.memory = values, np.zeros(512, np.int64)
-        needed = store(self.memory.ctypes.data, self.memory.nbytes, values)
-        if needed > self.memory.nbytes:
-            self.memory = np.zeros(-(-needed // 8), np.int64)
-            store(self.memory.ctypes.data, self.memory.nbytes, values)
-        self.address = int(self.memory.ctypes.data)
+        self.values, self.memory = values, array("q", bytes(4096))
+        size = len(self.memory) * 8
+        needed = store(self.memory.buffer_info()[0], size, values)
+        if needed > size:
+            self.memory = array("q", bytes(-(-needed // 8) * 8))
+            store(self.memory.buffer_info()[0], needed, values)
+        self.address = self.memory.buffer_info()[0]
 
 
 def compile_for_block(kernel: Any, values: tuple[Any, ...], *others: Any) -> Any:

@@ -159,7 +159,10 @@ class Centering(NamedTuple):
         With `learned` weights of 0 stay: that value was never missing, and another feature may get the number of its
         indicator.
         """
-        there = (self.missing >= 0) & (self.missing < len(w)) & (self.features < len(w))
+        there = self.missing >= 0
+        if not there.any():
+            return
+        there &= (self.missing < len(w)) & (self.features < len(w))
         if learned:
             there[there] = np.any(np.atleast_2d(w[self.missing[there]].T != 0.0), axis=0)
         if there.any():

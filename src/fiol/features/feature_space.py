@@ -235,6 +235,8 @@ class FeatureSpace:
 
         Call it inside a transaction to learn from the row.
         """
+        if learning and not self.features and self.columns is None and self.table_encoding is None:
+            self.encoder = self.encoder or Vocabulary()
         encoder = self.encoder
         if encoder is None or not isinstance(row, dict):
             return None

@@ -18,7 +18,7 @@ from fiol.components.subproblem import expect
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import make_engine
 from fiol.engine.levels_engine import LevelsEngine
-from fiol.engine.single_row.fast_path import NO_FAST_PATH, target_of
+from fiol.engine.single_row.fast_path import target_of
 from fiol.features.blocks import scattered
 from fiol.features.chunk import MOST_FEATURES, Chunk
 from fiol.features.feature_space import FeatureSpace, counted, one_row
@@ -310,7 +310,7 @@ class LearnerCore(ModelCore):
         The first of the `outer` spaces numbers its names, or the learner's own.
         """
         spaces = *outer, self.space
-        if self.whole_rows or self.engine.prepare_fast_path(learning=True) is NO_FAST_PATH:
+        if self.whole_rows or not self.engine.learns_single_rows:
             return None
         with Transaction(*spaces, learner=self) as taken:
             numbered = spaces[0].number_dict(row, learning=True)

@@ -112,17 +112,19 @@ def lines_in_use(window):
 
 
 @inlined
-def cannot_add(entries, means):
-    """Return whether a row is the last of the first rows, which decides about centering, or the window has no room.
+def cannot_add(entries, means, deciding):
+    """Return whether the window has no room for one of the first rows, or the target becomes the origin.
 
-    Or whether its target may become the origin, or change it.
+    Or whether something has to be decided after the row, unless the caller does so: see `Centering.steady_rows`.
     """
     if means.count[0] >= WINDOW:
         return False
-    rows = np.int64(means.count[0]) + 1
-    if means.targets.shape[0] > 0 and (means.origin[1] == 0.0 or rows & (rows - 1) == 0):
+    rows, has_origin = np.int64(means.count[0]) + 1, means.targets.shape[0] > 0
+    if has_origin and means.origin[1] == 0.0:
         return True
-    return means.count[0] + 1.0 >= WINDOW or means.window.shape[0] <= lines_in_use(means.window) + entries
+    if not deciding and (rows >= WINDOW or (has_origin and rows & (rows - 1) == 0)):
+        return True
+    return means.window.shape[0] <= lines_in_use(means.window) + entries
 
 
 @inlined
@@ -171,10 +173,10 @@ def score_event(block, row, n, limit, predicting):
 
 
 @jit(nogil=False)
-def learn_event(block, row, n, limit, y, weight):
-    """Make the round of a row of features below `limit`; return its score before."""
+def learn_event(block, row, n, limit, y, weight, deciding):
+    """Make the round of a row of features below `limit`; return its score before. For `deciding` see `cannot_add`."""
     values, entries = load_values(block), read_entries(row, n)
-    if entries < 0 or cannot_add(entries, values.means):
+    if entries < 0 or cannot_add(entries, values.means, deciding):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     features, entries_fit = smaller(limit, values.state.w.shape[0]), values.buffers.shape[1]
@@ -227,10 +229,10 @@ def score_lane_event(block, row, n, limit, predicting):
 
 
 @jit(nogil=False)
-def learn_lane_event(block, row, n, limit, y, weight):
+def learn_lane_event(block, row, n, limit, y, weight, deciding):
     """Make the round of a row of features below `limit` by an ensemble; return its score before."""
     values, entries = load_values(block), read_entries(row, n)
-    if entries < 0 or cannot_add(entries, values.means):
+    if entries < 0 or cannot_add(entries, values.means, deciding):
         return None
     feature, x = centered_row(row, n, entries, values.means)
     memory, loss = values.memory, values.loss

@@ -82,10 +82,13 @@ class FastPath:
         memory = array("d", self.pack[len(row.values)](*row.values, *row.numbers))
         return self.score(self.address, memory.buffer_info()[0], len(row.values), limit, predicting)  # type: ignore[no-any-return]
 
-    def learn_row(self, row: NumberedRow, limit: int, y: float, weight: float) -> float | None:
-        """Make the round of a row with features below `limit`, and return its score before."""
-        memory = array("d", self.pack[len(row.values)](*row.values, *row.numbers))
-        return self.learn(self.address, memory.buffer_info()[0], len(row.values), limit, y, weight)  # type: ignore[no-any-return]
+    def learn_row(self, row: NumberedRow, limit: int, y: float, weight: float, deciding: bool = False) -> float | None:
+        """Make the round of a row with features below `limit`, and return its score before.
+
+        With `deciding` the caller decides about centering after the row, if it is time (`Engine.set_means`).
+        """
+        n, memory = len(row.values), array("d", self.pack[len(row.values)](*row.values, *row.numbers))
+        return self.learn(self.address, memory.buffer_info()[0], n, limit, y, weight, deciding)  # type: ignore[no-any-return]
 
     def score_dict(self, find: Any, x: Any, predicting: bool) -> float | None:
         """Return the score of a dict, or its prediction; `find` returns the numbers of known names, or raises."""
@@ -113,7 +116,7 @@ class FastPath:
             row = self.pack_text(find, x)
             if row is None:
                 return None
-        return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
+        return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight, False)  # type: ignore[no-any-return]
 
     def pack_text(self, find: Any, x: dict[Any, Any]) -> Any:
         """Return the packed entries of a dict with text values; None if it has none, or an unknown name."""
@@ -142,7 +145,7 @@ class FastPath:
         if self.learn is None or len(indices) != n or y is None or weight is None:
             return None
         row = array("d", self.pack.pack_arrays(indices, values))
-        return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight)  # type: ignore[no-any-return]
+        return self.learn(self.address, row.buffer_info()[0], n, limit, y, weight, False)  # type: ignore[no-any-return]
 
 
 def target_of(value: Any) -> float | None:
@@ -178,7 +181,7 @@ def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
         block = StoredValues(values, lambda *arguments: engine.call(store_values, *arguments))
         path = FastPath(block, len(values.means.features))
     if learning:
-        path.learn = compiled(learn_kernel, 0, 0, 0, 0.0, 0.0)
+        path.learn = compiled(learn_kernel, 0, 0, 0, 0.0, 0.0, False)
     else:
         path.score = compiled(score_kernel, 0, 0, 0, False)
     return path

@@ -144,7 +144,7 @@ def learn_level_event(block, row, n, limit, y, weight):
     origin = values.level.means.origin[0]  # of all levels
     for k in range(levels):  # nothing is changed unless all levels can make the round
         level = load_values_like(values.level, values.addresses[k])
-        if cannot_add(rows.counts[k, 0], level.means):
+        if cannot_add(rows.counts[k, 0], level.means, False):
             return None
         feature, x = center_at_level(values, level, k)
         rows.counts[k, 1] = x.shape[0]

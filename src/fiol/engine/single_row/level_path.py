@@ -48,8 +48,10 @@ class LevelsPath(FastPath):
             return None
         return self.kernels["score"](address, row, n, limit, predicting)  # type: ignore[no-any-return]
 
-    def learn_packed(self, address: int, row: int, n: int, limit: int, y: float, weight: float) -> float | None:
-        """Make the round of a packed row, and return its score before."""
+    def learn_packed(
+        self, address: int, row: int, n: int, limit: int, y: float, weight: float, deciding: bool
+    ) -> float | None:
+        """Make the round of a packed row, and return its score before; `deciding` is for models without levels."""
         rounds = self.ticks[0]
         if rounds >= self.look_at or not self.is_current:
             return None
