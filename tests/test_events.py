@@ -292,8 +292,9 @@ def rows_of(count, columns=12):
 
 
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the interpreter has no fast path")
+@pytest.mark.parametrize("predicting", [False, True], ids=["learning", "predicting"])
 @pytest.mark.parametrize(("loss", "chunks"), [("logistic", 0), ("squared", 1)])
-def test_first_events_of_a_model_are_no_chunks(loss, chunks, monkeypatch):
+def test_first_events_of_a_model_are_no_chunks(loss, chunks, predicting, monkeypatch):
     """Not the first one, and not those after which something is decided: only a first target becomes the origin."""
     rows, y = rows_of(30)
     y = y if loss == "squared" else [1.0 if target > 1e3 else -1.0 for target in y]
@@ -305,7 +306,11 @@ def test_first_events_of_a_model_are_no_chunks(loss, chunks, monkeypatch):
         return learn(engine, *arguments)
 
     monkeypatch.setattr(type(model.engine), "learn", counted)
-    scores = [model.learn_named(*event) for event in zip(rows, y, strict=True)]
+    scores = []
+    for x, target in zip(rows, y, strict=True):
+        if predicting:
+            model.predict_named(x)
+        scores.append(model.learn_named(x, target))
     monkeypatch.undo()
     assert len(learned) == chunks
     assert scores == [float(chunked.learn([x], [target])[0]) for x, target in zip(rows, y, strict=True)]
@@ -340,12 +345,3 @@ def test_interrupted_decision_is_made(last, monkeypatch):
     for event in zip(rows, y, strict=True):
         expected.learn_named(*event)
     assert state(model) == state(expected)
-
-
-def test_new_models_share_no_state():
-    rows, y = rows_of(3)
-    used, untouched = Learner(loss="squared"), Learner(loss="squared")
-    for event in zip(rows, y, strict=True):
-        used.learn_named(*event)
-    assert (untouched.rounds, untouched.n_features, untouched.names) == (0, 0, None)
-    assert state(untouched) == state(Learner(loss="squared"))

@@ -345,48 +345,6 @@ class Engine(KernelCaller, ABC):
         path = self.prepare_fast_path(learning=False)
         return None if path is NO_FAST_PATH else path.score_row(row, limit, predicting)
 
-    def learn_numbered(self, row: NumberedRow, y: float, sample_weight: float, limit: int) -> float | None:
-        """Make the round of a row with features below `limit` and return its score before.
-
-        None, and no round, if that needs `learn`. Memory for new features is allocated.
-        """
-        if not self.learns_single_rows or self.watches_missing(row):
-            return None
-        known, before, rounds, grown = self.centering, self.storage_in_use(), self.rounds, False
-        deciding = known is not None and known.steady_rows == 1
-        try:
-            path, entries = self.fast_path, len(row.values)
-            z = None if path.learn is None or deciding else path.learn_row(row, limit, y, sample_weight)
-            if z is None:
-                self.make_room_in_window(entries)
-                centered = 0 if known is None else known.features.shape[0]
-                grown = self.make_place(row.features, entries + centered)
-                new = self.prepare_fast_path(learning=True)
-                if new is not NO_FAST_PATH and (new is not path or deciding):
-                    z = new.learn_row(row, limit, y, sample_weight, deciding)
-        finally:
-            if self.rounds == rounds and grown:
-                self.undo_growth(before)
-            if self.rounds > rounds and deciding:
-                self.decide(entries)
-        return z
-
-    def decide(self, entries: int) -> None:
-        """Decide about centering after a row with this many entries, also if an interrupt comes."""
-        known = self.centering
-        assert known is not None
-        try:
-            if known.watches:  # only the origin may change, to which the fast path points
-                before, known.origin[0] = float(known.origin[0]), known.median
-                if before != known.origin[0]:
-                    self.shift_intercepts(before - float(known.origin[0]))
-            else:
-                self.set_means(known, entries)
-        except BaseException:
-            if not known.watches and self.centering is known:
-                self.set_means(known, entries)
-            raise
-
     def watches_missing(self, row: NumberedRow) -> bool:
         """Return whether one of the first rows has missing values, whose means the general code adds to the window."""
         known, there = self.centering, self.indicators

@@ -19,6 +19,7 @@ from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import make_engine
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.single_row.fast_path import target_of
+from fiol.engine.single_row.learning import learn_numbered
 from fiol.features.blocks import scattered
 from fiol.features.chunk import MOST_FEATURES, Chunk
 from fiol.features.feature_space import FeatureSpace, counted, one_row
@@ -332,7 +333,7 @@ class LearnerCore(ModelCore):
         if space.table_encoding is not None or space.outer is not None:
             self.note_columns()
         try:
-            z = self.engine.learn_numbered(row, target, weight, space.features)
+            z = learn_numbered(self.engine, row, target, weight, space.features)
         finally:
             if self.rounds == rounds:
                 space.features = features

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import functools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -562,23 +561,6 @@ def make_engine(
     scores: int | None = None,
 ) -> Engine:
     """Return the engine of an update or an ensemble, of which these are the plans."""
-    options = features, intercept, average, dtype, compiled, scores
-    if features or not compiled:
-        return new_engine(update, tuple(plans), *options)
-    return empty_engine(update, tuple(plans), *options).copy()
-
-
-def new_engine(
-    update: Update | Ensemble,
-    plans: tuple[Plan, ...],
-    features: int,
-    intercept: bool,
-    average: bool,
-    dtype: Any,
-    compiled: bool,
-    scores: int | None,
-) -> Engine:
-    """Return an engine that shares no arrays with others; the arguments are those of `make_engine`."""
     if isinstance(update, Ensemble):
         engine: Engine = EnsembleEngine(update, plans, features, intercept, dtype, compiled, scores)
     else:
@@ -588,7 +570,3 @@ def new_engine(
     if intercept and update.centers_features():
         engine.replace(centering=first_centering(update.loss) if isinstance(update, Ensemble) else NO_ROWS)
     return engine
-
-
-#: `new_engine` of models without features, to be copied: that takes a tenth of the time, and kernels are known already.
-empty_engine = functools.lru_cache(maxsize=16)(new_engine)

@@ -1,0 +1,55 @@
+"""Learning from one numbered row by the fast path: memory for what is new, and decisions about centering after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fiol.engine.single_row.fast_path import NO_FAST_PATH
+from fiol.features.numbered_rows import NumberedRow
+
+
+def learn_numbered(engine: Any, row: NumberedRow, y: float, sample_weight: float, limit: int) -> float | None:
+    """Let an engine make the round of a row with features below `limit`; return the row's score before.
+
+    None, and no round, if that needs `Engine.learn`. Memory for new features is allocated.
+    """
+    if not engine.learns_single_rows or engine.watches_missing(row):
+        return None
+    known, before, rounds, grown = engine.centering, engine.storage_in_use(), engine.rounds, False
+    deciding, entries = known is not None and known.steady_rows == 1, len(row.values)
+    try:
+        path = engine.fast_path
+        tried = path.learn is not None and not deciding
+        z = path.learn_row(row, limit, y, sample_weight) if tried else None
+        if z is None:
+            engine.make_room_in_window(entries)
+            centered = 0 if known is None else known.features.shape[0]
+            grown = engine.make_place(row.features, entries + centered)
+            new = engine.prepare_fast_path(learning=True)
+            if new is not NO_FAST_PATH and (new is not path or not tried):
+                z = new.learn_row(row, limit, y, sample_weight, deciding)
+    finally:
+        if engine.rounds == rounds and grown:
+            engine.undo_growth(before)
+        if engine.rounds > rounds and deciding:
+            decide_centering(engine, entries)
+    return z
+
+
+def decide_centering(engine: Any, entries: int) -> None:
+    """Change the origin of targets, or choose the centered features, after a row of this many entries.
+
+    Also if an interrupt comes: the round has been made.
+    """
+    known = engine.centering
+    try:
+        if known.watches:  # only the origin may change, to which the fast path points
+            before, known.origin[0] = float(known.origin[0]), known.median
+            if before != known.origin[0]:
+                engine.shift_intercepts(before - float(known.origin[0]))
+        else:
+            engine.set_means(known, entries)
+    except BaseException:
+        if not known.watches and engine.centering is known:
+            engine.set_means(known, entries)
+        raise
