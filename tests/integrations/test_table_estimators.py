@@ -131,13 +131,16 @@ def test_rejected_frames_leave_the_estimator_unchanged():
     before = model.coef_.tobytes(), model.coef_names_, model.t_
     for call, kind, message in [
         (lambda: model.predict(FRAME.to_numpy()), TypeError, "X must be one with the columns age, city, day"),
-        (lambda: model.predict(FRAME.drop(columns="age")), ValueError, "missing 'age'"),
+        (lambda: model.partial_fit(FRAME.drop(columns="age"), PAIR), ValueError, "missing 'age'"),
         (lambda: model.partial_fit(FRAME.assign(age="x"), PAIR), ValueError, r"^X\[0, 'age'\] must be a number"),
         (lambda: model.partial_fit(FRAME.assign(city="Paris"), ["perhaps"] * ROWS), ValueError, "no classes"),
         (lambda: model.partial_fit(FRAME, PAIR[1:]), ValueError, "inconsistent numbers of samples"),
     ]:
         with pytest.raises(kind, match=message):
             call()
+    with pytest.warns(UserWarning, match="count as missing: 'age'"):
+        found = model.predict(FRAME.drop(columns="age"))
+    assert np.array_equal(found, model.predict(FRAME.assign(age=np.nan)))
     assert (model.coef_.tobytes(), model.coef_names_, model.t_) == before
     plain = FIOLRegressor(**ONCE).fit(FRAME[["day"]].assign(day=1.0), Y)
     assert plain.coef_names_ == ["day"]

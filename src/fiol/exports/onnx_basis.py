@@ -29,7 +29,7 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
         if slot.period:
             value = graph.node("Div", [value, number(graph, f"period_{s}", slot.period)], f"periods_{s}")
             value = graph.node("Sub", [value, graph.node("Floor", [value], f"whole_periods_{s}")], f"phase_{s}")
-            value = part_at_knots(graph, s, len(slot.knots) - 1, value)
+            value = add_part_at_knots(graph, s, len(slot.knots) - 1, value)
         missing = None
         if slot.missing:
             found = input_columns(graph, f"missing_features_{s}", [place[name] for name in slot.missing])
@@ -48,7 +48,7 @@ def add_basis(graph: Any, scores: str, model: ExportedModel) -> str:
     return add_pairs(graph, scores, basis, places)
 
 
-def part_at_knots(graph: Any, s: int, intervals: int, part: str) -> str:
+def add_part_at_knots(graph: Any, s: int, intervals: int, part: str) -> str:
     """Add nodes for a part of a period, or the knot where it is one but for rounding, as in `part_of_interval`."""
     count = number(graph, f"intervals_of_period_{s}", float(intervals))
     place = graph.node("Mul", [part, count], f"place_of_period_{s}")

@@ -62,7 +62,7 @@ def inner_select(
             number = identifier(f"fiol periods {s}")
             columns.append(f"({value}) / {number_literal(slot.period)} AS {number}")
             part = f"({number} - {dialect.floor(number)})"
-            periods.append(f"{part_at_knots(part, len(slot.knots) - 1)} AS {value_name(s)}")
+            periods.append(f"{sql_part_at_knots(part, len(slot.knots) - 1)} AS {value_name(s)}")
         else:
             columns.append(f"{value} AS {value_name(s)}")
         places.append(f"{point_of_number(slot, value_name(s))} AS {point_name(s)}")
@@ -74,7 +74,7 @@ def inner_select(
     return rows
 
 
-def part_at_knots(part: str, intervals: int) -> str:
+def sql_part_at_knots(part: str, intervals: int) -> str:
     """Return a part of a period, or the knot where it is one but for rounding, as in `part_of_interval`."""
     place = f"{part} * {number_literal(intervals)}"
     near = f"ABS({place} - ROUND({place})) < {number_literal(NEGLIGIBLE)}"

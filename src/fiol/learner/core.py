@@ -119,8 +119,9 @@ class LearnerCore(ModelCore):
         arrays = self.arrays()
         if self.levels is not None:  # levels have features of their own
             return arrays
+        entries = features * self.update.geometry.reparametrization().weights_per_feature
         return {
-            name: array[:features] if name.rpartition("/")[2].startswith("state.") else array
+            name: array[:entries] if name.rpartition("/")[2].startswith("state.") else array
             for name, array in arrays.items()
         }
 

@@ -15,8 +15,8 @@ CURVE_COLOR, SHARE_COLOR = "#0072B2", "#bbbbbb"
 #: Bins with a label on an axis of a heat map, categories that have a bar, and characters of a label.
 MOST_TICKS, MOST_BARS, LONGEST_LABEL = 6, 12, 12
 #: How labels of ticks are drawn.
-SMALL = {"fontsize": 8}
-SLANTED = {**SMALL, "rotation": 35, "ha": "right", "rotation_mode": "anchor"}
+SMALL_TEXT = {"fontsize": 8}
+SLANTED = {**SMALL_TEXT, "rotation": 35, "ha": "right", "rotation_mode": "anchor"}
 
 
 def plot_effects(core: Any, columns: int, pairs: int, label: Any) -> Any:
@@ -102,7 +102,7 @@ def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int, largest: flo
     ):
         places = range(0, len(bins), max(1, -(-len(bins) // MOST_TICKS)))
         labels = [short_label(bins[k].removeprefix(name).lstrip(" =~")) for k in places]
-        ticks(list(places), labels, **(SLANTED if ticks == ax.set_xticks else SMALL))
+        ticks(list(places), labels, **(SLANTED if ticks == ax.set_xticks else SMALL_TEXT))
     ax.set_title(short_label(effect.name, 3 * LONGEST_LABEL), fontsize=10)
     ax.set(xlabel=short_label(effect.left, 2 * LONGEST_LABEL), ylabel=short_label(effect.right, 2 * LONGEST_LABEL))
     figure.colorbar(image, ax=ax)

@@ -205,12 +205,12 @@ class ModelCore:
         X, rows = counted(X)
         if rows is None:
             scores = self.join_scores(learned_in_blocks(self.learn_rows, X, self.check_targets(y, None), sample_weight))
-            self.warn_if_not_finite(scores)
+            self.warn_if_not_finite(scores, stacklevel=3)
             return scores
         with self.lock, self.transaction():
             targets, sample_weights = self.check_targets(y, rows), check_sample_weights(sample_weight, rows)
             scores = self.learn_container(X, targets, sample_weights)
-            self.warn_if_not_finite(scores)
+            self.warn_if_not_finite(scores, stacklevel=3)
             return scores
 
     def learn_rows(self, X: Any, y: Any, sample_weights: Floats) -> Floats:

@@ -106,7 +106,7 @@ def center_any_row(entries, values, features, sums, widths, missing, part, learn
 
 
 @inlined
-def is_missing(entries, feature, indicators):
+def indicates_missing(entries, feature, indicators):
     """Return whether a row has the indicator of missing values of a feature; beyond `indicators` there is none."""
     return feature < indicators.shape[0] and has_entry(entries, indicators[feature])
 
@@ -131,7 +131,7 @@ def add_to_window(indices, data, window, count, indicators, out):
             feature, rows, total = window[j, 0], window[j, 1], window[j, 2]
             low, high, last = window[j, 3], window[j, 4], window[j, 5]
             steps, scatter = window[j, 6], window[j, 7]
-            if not there and is_missing(indices, np.int64(feature), indicators):
+            if not there and indicates_missing(indices, np.int64(feature), indicators):
                 x, counts = total / rows, True
         if count > 1.0:
             steps += (x - last) * (x - last)
