@@ -133,9 +133,8 @@ def test_decimal_comma_is_an_option():
 def test_column_of_numbers_with_commas_gives_a_hint(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("a;b;y\n" + "".join(f"{k},5;x{k % 3},{k % 2};{k % 2}\n" for k in range(30)))
-    with pytest.warns(
-        UserWarning, match=r"column 'a' is text with commas in numbers, such as 0,5: .*decimal=,"
-    ) as found:
+    hint = r"column 'a' is text with commas in numbers, such as 0,5: .*reader={'decimal': ','}"
+    with pytest.warns(UserWarning, match=hint) as found:
         infer_config(path, target="y")
     assert len(found) == 1
     with warnings.catch_warnings():
