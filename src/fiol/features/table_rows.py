@@ -200,6 +200,14 @@ def rows_of_table(
     return encoding.named_rows(frame, all_columns=False)
 
 
+def refuse_absent_columns(encoding: TableEncoding | None, frame: Frame) -> None:
+    """Raise ValueError if a frame to learn from lacks a column of an encoding that has been completed."""
+    if encoding is not None and encoding.complete:
+        absent, others = encoding.other_columns(frame_labels(frame))
+        if absent:
+            refuse_columns(absent, others)
+
+
 def has_no_column(encoding: TableEncoding, absent: Sequence[str]) -> bool:
     """Return whether rows without the columns `absent` have no column of an encoding."""
     return len(absent) == sum(not column.is_left_out for column in encoding.columns)

@@ -29,6 +29,7 @@ from fiol.features.chunk import HEAVIEST
 from fiol.features.containers import to_chunk
 from fiol.features.frames import Frame
 from fiol.features.labels import AnyLabels, sorted_codes
+from fiol.features.table_rows import refuse_absent_columns
 from fiol.features.targets import check_range
 from fiol.integrations.estimators import LinearEstimator
 from fiol.integrations.fitting import accuracy, continued
@@ -201,9 +202,11 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
-            chunk = (
-                to_chunk(X, n_features=self.n_features_in_) if frame is None else self._inside().core.read_rows(frame)
-            )
+            if frame is None:
+                chunk = to_chunk(X, n_features=self.n_features_in_)
+            else:
+                refuse_absent_columns(self._inside().table_encoding, frame)
+                chunk = self._inside().core.read_rows(frame)
             sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
             sample_weights = self._weighted(sample_weights, codes)
