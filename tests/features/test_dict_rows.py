@@ -169,6 +169,10 @@ def test_estimators_predict_and_learn_from_dicts():
     model.partial_fit(frame, y)
     other.partial_fit(rows, y)
     assert model.coef_.tobytes() == other.coef_.tobytes()
+    joint = FIOLClassifier("softmax", max_iter=1, random_state=0).fit(frame, y)
+    assert joint.partial_fit(rows, y).predict(rows).shape == (len(rows),)
+    with pytest.raises(ValueError, match="columns must be those of the model: missing 'city'"):
+        model.partial_fit(frame.drop(columns="city"), y)
 
 
 def test_errors_of_dicts_name_the_column():

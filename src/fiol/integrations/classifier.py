@@ -197,7 +197,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 raise ValueError(f"classes must be those of the first call, {self.classes_}, got {classes!r}")
             return self._learn(X, y, sample_weight, frame)
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Frame | None = None) -> FIOLClassifier:
+    def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Any = None) -> FIOLClassifier:
         """Learn one round per row for every learner; an error is raised before the first round and changes nothing."""
         if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
             return self
@@ -205,7 +205,8 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             if frame is None:
                 chunk = to_chunk(X, n_features=self.n_features_in_)
             else:
-                refuse_absent_columns(self._inside().table_encoding, frame)
+                if isinstance(frame, Frame):  # dicts may lack columns: these are missing values
+                    refuse_absent_columns(self._inside().table_encoding, frame)
                 chunk = self._inside().core.read_rows(frame)
             sample_weights = self._sample_weights(sample_weight, X)
             codes = self._codes(one_array(y, chunk.rows))
@@ -220,7 +221,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
             if frame is None:
                 scores = model.learn_chunk(chunk, labels, sample_weights)
             else:
-                scores = model.learn(frame.native, labels, sample_weights)
+                scores = model.learn(frame.native if isinstance(frame, Frame) else frame, labels, sample_weights)
             self._note([model.core.mean_loss(scores, model.core.codes_of(labels), sample_weights)])
             return self
         self._coef = None  # also if an interrupt comes
