@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.algorithms.state import Clock, RoundRow, State
+from fiol.algorithms.stored_weights import (
+    load_row,
+    load_weight,
+    load_weight_times,
+    set_last_seen,
+    shared_factor,
+    store_weight,
+)
 from fiol.components.component import (
     Component,
     PerFeature,
@@ -80,13 +88,13 @@ class LastIterate(Anchor):
     lane_ready: ClassVar[bool] = True  #: see `fiol.engine.ensemble.lane_group.declares_lanes`
 
     def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        return plan.lazy_update.load(plan, state, i, k, clock)
+        return load_weight(plan, state, i, k, clock)
 
     def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        return plan.lazy_update.shared_factor(plan, state, i, clock)
+        return shared_factor(plan, state, i, clock)
 
     def weight_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
-        return plan.lazy_update.load_times(plan, state, i, k, clock, factor)
+        return load_weight_times(plan, state, i, k, clock, factor)
 
     def weight_for_value(self, plan: Plan, state: State, i: int, x: float, w: float) -> float:
         return plan.regularizer.clip(w * shrink_for(plan.step_size, x, state.statistics[i]))
@@ -100,10 +108,10 @@ class LastIterate(Anchor):
         for j in range(feature.shape[0]):
             i = nth(feature, j)
             kept = shrink_for(plan.step_size, x[j], buffers.statistics[:, j])
-            kept = plan.lazy_update.shared_factor(plan, state, i, clock) * kept
+            kept = shared_factor(plan, state, i, clock) * kept
             k = 0
             while k < count_scores(state.w):
-                w = plan.regularizer.clip(plan.lazy_update.load_times(plan, state, i, k, clock, kept))
+                w = plan.regularizer.clip(load_weight_times(plan, state, i, k, clock, kept))
                 set_row_weight(storage, i, j, k, w)
                 if plan.step_size.watches_pulls():  # the round may overwrite weights in place
                     set_weight(buffers.w, j, k, w)
@@ -116,10 +124,10 @@ class LastIterate(Anchor):
         feature, x = row.feature, row.x
         clock, buffers = row.clock, row.buffers
         if plan.lazy_update.by_row and plan.step_size.per_feature:
-            plan.lazy_update.load_row(plan, state, feature, clock, buffers)
+            load_row(plan, state, feature, clock, buffers)
         else:
             for j in range(feature.shape[0]):
-                set_weight(buffers.w, j, 0, plan.lazy_update.load(plan, state, nth(feature, j), 0, clock))
+                set_weight(buffers.w, j, 0, load_weight(plan, state, nth(feature, j), 0, clock))
         if outgrown(plan.step_size, x, buffers):
             for j in range(x.shape[0]):
                 shrunk = get_weight(buffers.w, j, 0) * shrink_for(plan.step_size, x[j], buffers.statistics[:, j])
@@ -143,9 +151,9 @@ class LastIterate(Anchor):
             i = nth(feature, j)
             k = 0
             while k < count_scores(state.w):
-                plan.lazy_update.keep(plan, state, i, k, get_row_weight(new, i, j, k), clock)
+                store_weight(plan, state, i, k, get_row_weight(new, i, j, k), clock)
                 k = next_score(state.w, k)
-            plan.lazy_update.set_last_seen(state, i, clock)
+            set_last_seen(plan, state, i, clock)
 
     def regularize_absent(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None:
         geometry, step, unit = plan.problem.geometry, plan.step_of(state, i, eta), plan.unit_of(state, i)

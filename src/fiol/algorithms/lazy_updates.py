@@ -33,22 +33,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-import numpy as np
-
-from fiol.algorithms.state import Clock, State
-from fiol.components.component import (
-    Component,
-    PerFeature,
-    count_scores,
-    get_weight,
-    next_score,
-    set_weight,
-    value_at,
-    weights_of_score,
-)
+from fiol.algorithms.state import Clock
+from fiol.components.component import Component, PerFeature, value_at, weights_of_score
 from fiol.components.row import Indices, RowBuffers, nth
 from fiol.components.scalars import soft_threshold
-from fiol.components.simd import larger
 
 if TYPE_CHECKING:
     from fiol.algorithms.plan import Plan
@@ -56,8 +44,6 @@ if TYPE_CHECKING:
 #: Below this, the common factor of all weights is multiplied out and starts again at 1; earlier if sums of it are
 #: kept, whose differences would have no digits left.
 SMALLEST_SCALE, SMALLEST_SUMMED_SCALE = 1e-120, 1e-3
-#: The same where weights divided by that factor are stored in float32, which ends at 3.4e38.
-SMALLEST_FLOAT32_SCALE = 1e-15
 
 #: What a round may cost for every entry of its row, beyond the weight that is read and written: one more number to
 #: read and write, a product, a prox, a power, a loop over all features whenever the sums of the common factor run out
@@ -102,7 +88,8 @@ class UpdateProperties(NamedTuple):
 class LazyUpdate(Component):
     """How weights are stored between rounds, and brought up to date after rounds that their features missed.
 
-    The kinds of lazy update differ in these methods and in the constants below. Everything else is the same for all.
+    The kinds of lazy update differ in these methods and in the constants below. `fiol.algorithms.stored_weights` has
+    the functions that call them.
 
     | method | meaning |
     |---|---|
@@ -115,8 +102,7 @@ class LazyUpdate(Component):
     | `stored_form(w, clock)` | the number that is stored for a weight w |
     | `tick(plan, clock, eta)` | the clock after one more round |
 
-    Plans call `exact_for`, every round calls `tick`, and the methods below call the others when weights are read
-    (`load`, `load_row`, `missed_sum`), stored (`keep`, `set_last_seen`) or all brought up to date (`settled`).
+    Plans call `exact_for`, and every round calls `tick`.
 
     `elapsed` is the difference between `now(clock)` and `state.last_seen`, in the unit of `now`. `step` is the
     step of the feature, `unit` the unit in which the penalty sees its weight (`fiol.algorithms.units`).
@@ -175,123 +161,6 @@ class LazyUpdate(Component):
 
     def tick(self, plan: Plan, clock: Clock, eta: float) -> Clock:
         return Clock(clock.t + 1.0, eta, clock.scale, clock.cumulative_l1, clock.cumulative_scale, clock.slopes)
-
-    # --- reading and storing weights, for all kinds -------------------------------------------
-
-    def elapsed(self, state: State, i: int, clock: Clock) -> float:
-        """Return how far `now` has advanced since feature i was last seen."""
-        return self.now(clock) - state.last_seen[i] if self.records else 0.0
-
-    def load(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        """Return the weight of feature i for score k after `clock.t` rounds."""
-        if self.replays:
-            step = plan.step_of(state, i, self.replay_eta(clock))
-            elapsed = self.now(clock) - state.last_seen[i] if self.records else 0.0  # a call makes reading 3 % slower
-            w, unit = get_weight(state.w, i, k), plan.unit_of(state, i)
-            return self.replay(plan, w, elapsed, step, unit, clock, i)
-        return get_weight(state.w, i, k)
-
-    def missed_sum(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
-        """Return the sum of that weight over the rounds since its feature was last seen."""
-        if self.records:
-            elapsed, step = self.elapsed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
-            return self.replay_sum(plan, get_weight(state.w, i, k), elapsed, step, plan.unit_of(state, i), clock, i)
-        return 0.0
-
-    def add_missed(self, plan: Plan, state: State, feature: Indices, clock: Clock, times: float) -> None:
-        """Add `missed_sum` of a row's weights, `times` 1 or -1, to their sums over all rounds, if these are kept."""
-        if self.averages and state.total.shape[0] > 0:
-            for j in range(feature.shape[0]):
-                i = nth(feature, j)
-                k = 0
-                while k < count_scores(state.w):
-                    missed = times * self.missed_sum(plan, state, i, k, clock)
-                    set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
-                    k = next_score(state.w, k)
-
-    def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
-        """Return the factor by which missed rounds changed all weights of feature i; 1 if there is no common one."""
-        if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
-            return 1.0
-        elapsed, step = self.elapsed(state, i, clock), plan.step_of(state, i, self.replay_eta(clock))
-        return self.replay(plan, 1.0, elapsed, step, plan.unit_of(state, i), clock, i)
-
-    def load_times(self, plan: Plan, state: State, i: int, k: int, clock: Clock, factor: float) -> float:
-        """Return the weight of feature i for score k times a factor, in which the shared one is included."""
-        if state.w.ndim == 1 or not (self.linear and plan.regularizer.linear):
-            return self.load(plan, state, i, k, clock) * factor
-        return get_weight(state.w, i, k) * factor
-
-    def load_row(self, plan: Plan, state: State, feature: Indices, clock: Clock, buffers: RowBuffers) -> None:
-        """Write the weights of a row of one score to `buffers.w`, by the records of its features in the buffers."""
-        w, now, most = weights_of_score(buffers.w, 0), self.now(clock), 0.0
-        for j in range(feature.shape[0]):
-            i = nth(feature, j)
-            w[j] = get_weight(state.w, i, 0)
-            buffers.elapsed[j] = now - state.last_seen[i]
-            most = larger(most, buffers.elapsed[j])
-        if most > 0.0:
-            steps = plan.step_size.steps(feature.shape[0], self.replay_eta(clock), buffers)
-            self.replay_row(plan, feature, steps, clock, buffers)
-
-    def keep(self, plan: Plan, state: State, i: int, k: int, w: float, clock: Clock) -> None:
-        """Store w as the weight of feature i for score k after `clock.t` rounds."""
-        set_weight(state.w, i, k, self.stored_form(w, clock))
-
-    def set_last_seen(self, state: State, i: int, clock: Clock) -> None:
-        """Record that the weights of feature i were stored after `clock.t` rounds."""
-        if self.records:
-            state.last_seen[i] = self.now(clock)
-
-    def settled(self, plan: Plan, state: State, clock: Clock) -> Clock:
-        """Bring every weight up to date, and return the clock with its sums started again."""
-        new = Clock(clock.t, clock.eta, 1.0, 0.0, 0.0, clock.slopes)
-        for i in range(np.uint64(state.w.shape[0])):
-            k = 0
-            while k < count_scores(state.w):
-                if self.averages and state.total.shape[0] > 0:
-                    missed = self.missed_sum(plan, state, i, k, clock)
-                    set_weight(state.total, i, k, get_weight(state.total, i, k) + missed)
-                self.keep(plan, state, i, k, self.load(plan, state, i, k, clock), new)
-                k = next_score(state.w, k)
-            self.set_last_seen(state, i, new)
-        return new
-
-    # --- parts of a round, for all kinds ------------------------------------------------------
-
-    def smallest_for(self, state: State) -> float:
-        """Return the smallest scale that weights of the state's precision may be divided by."""
-        return self.smallest_scale if state.w.itemsize == 8 else max(self.smallest_scale, SMALLEST_FLOAT32_SCALE)
-
-    def before_round(self, plan: Plan, state: State, clock: Clock, eta: float) -> Clock:
-        """Return the clock for a round to begin with: the scale is multiplied out before a round makes it too small."""
-        if self.smallest_scale > 0.0 and abs(self.tick(plan, clock, eta).scale) < self.smallest_for(state):
-            return self.settled(plan, state, clock)
-        return clock
-
-    def after_round(self, plan: Plan, state: State, feature: Indices, clock: Clock) -> Clock:
-        """Return the clock for a round to end with, before its row is stored.
-
-        The scale of a round that alone leaves next to nothing of the weights is multiplied out, not divided by.
-        """
-        if self.smallest_scale > 0.0 and abs(clock.scale) < self.smallest_for(state):
-            self.add_missed(plan, state, feature, clock, -1.0)  # the row's own weights are added when they are stored
-            return self.settled(plan, state, clock)
-        return clock
-
-    def regularize_all(self, plan: Plan, state: State, eta: float, clock: Clock) -> None:
-        """Make the round of all features, for `Eager`."""
-        for i in range(np.uint64(state.w.shape[0])):
-            plan.anchor.regularize_absent(plan, state, i, eta, clock)
-
-    def add_all_totals(self, plan: Plan, state: State, clock: Clock) -> None:
-        """Add all weights after a round to their sums, for `Eager`."""
-        for i in range(np.uint64(state.total.shape[0])):
-            k = 0
-            while k < count_scores(state.w):
-                w = plan.anchor.weight_of_score(plan, state, i, k, clock)
-                set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
-                k = next_score(state.w, k)
 
 
 class NothingDeferred(LazyUpdate):

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numba import typeof
 
+from fiol.algorithms import stored_weights
 from fiol.compiler import borrowed_indexing, lanes  # noqa: F401 - imported to register compiled forms
 from fiol.compiler.accessors import prefetch
 from fiol.compiler.borrowed_arrays import lent
 from fiol.compiler.cache import kernel
-from fiol.compiler.component_types import CALLED, LAYER, ROOT, ComponentType
+from fiol.compiler.component_types import CALLED, LAYER, ROOT, ComponentType, register_helper
 from fiol.compiler.fingerprint import source_digest
 from fiol.compiler.forking import wait_for_compiler
 from fiol.compiler.options import FAST, KERNEL, inlined, inlined_strictly
@@ -33,6 +34,9 @@ __all__ = ["CALLED", "FAST", "LAYER", "ComponentType", "inlined", "inlined_stric
 CALLED_BESIDE = ("features/murmur.py",)
 
 wait_for_compiler()
+
+for _helper in stored_weights.FUNCTIONS:
+    register_helper(_helper)
 
 _bound: dict[Any, Any] = {}
 

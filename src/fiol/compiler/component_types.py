@@ -37,7 +37,7 @@ from fiol.components.component import Component
 #: Folders and files of the library that kernels elsewhere call into, or whose tuples they take apart.
 CALLED: tuple[str, ...] = ("compiler", "engine", "components/simd.py", "components/row.py")
 CALLED += ("components/step_sizes/rule.py", "features/canonicalize.py", "features/basis_loops.py")
-CALLED += ("algorithms/state.py",)
+CALLED += ("algorithms/state.py", "algorithms/stored_weights.py")
 ROOT = Path(__file__).parents[1]
 #: Part of every type's name, so that an edit of any of these files compiles anew.
 LAYER = source_digest(ROOT, CALLED)

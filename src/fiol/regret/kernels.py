@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.algorithms.state import aligned
+from fiol.algorithms.stored_weights import before_round
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
 from fiol.components.row import Floats
@@ -300,7 +301,7 @@ def measure_rows(plan, intercept_plan, chunk, y, weight, memory, absent, strengt
     for r in range(y.shape[0]):
         feature, x = indices[indptr[r] : indptr[r + 1]], data[indptr[r] : indptr[r + 1]]
         eta = plan.step_size.eta(clock.t + 1.0)
-        now = plan.lazy_update.before_round(plan, state, clock, eta)
+        now = before_round(plan, state, clock, eta)
         if stale or now.scale != clock.scale:
             sums = count_all(plan, state, absent, now)
         # 1. The terms of absent weights before the round.

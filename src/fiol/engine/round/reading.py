@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fiol.algorithms.stored_weights import missed_sum, set_last_seen, settle, store_weight
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed, count_scores, get_weight, next_score, set_weight
 from fiol.components.simd import larger
@@ -42,7 +43,7 @@ def total_loss(loss, scores, order, y, weight):
 def value_of(plan, state, i, k, clock):
     """Return the weight of feature i for score k, or its average over all rounds if that is kept."""
     if plan.lazy_update.averages and state.total.shape[0] > 0 and clock.t > 0.0:
-        return (get_weight(state.total, i, k) + plan.lazy_update.missed_sum(plan, state, i, k, clock)) / clock.t
+        return (get_weight(state.total, i, k) + missed_sum(plan, state, i, k, clock)) / clock.t
     return plan.anchor.weight_of_score(plan, state, i, k, clock)
 
 
@@ -194,7 +195,7 @@ def add_weights(plan, state, fresh, ticks, features, factor, out):
 @jit
 def settle_all(plan, state, ticks):
     """Bring every weight up to date."""
-    clock = plan.lazy_update.settled(plan, state, clock_from(ticks))
+    clock = settle(plan, state, clock_from(ticks))
     clock_into(ticks, clock)
 
 
@@ -205,6 +206,6 @@ def store_weights(plan, state, ticks, w):
     for i in range(np.uint64(w.shape[0])):
         k = 0
         while k < count_scores(w):
-            plan.lazy_update.keep(plan, state, i, k, get_weight(w, i, k), clock)
+            store_weight(plan, state, i, k, get_weight(w, i, k), clock)
             k = next_score(w, k)
-        plan.lazy_update.set_last_seen(state, i, clock)
+        set_last_seen(plan, state, i, clock)

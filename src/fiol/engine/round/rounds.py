@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fiol.algorithms.state import Clock, RoundRow
+from fiol.algorithms.stored_weights import add_all_totals, add_missed, after_round, before_round, regularize_all
 from fiol.compiler.compiled import inlined, jit, prefetch
 from fiol.components.component import (
     borrowed,
@@ -76,7 +77,7 @@ def row_buffers(space):
 def read_row(plan, state, row, z):
     """Bring the weights of a `RoundRow` up to date in its buffers, and add their score to z."""
     if plan.lazy_update.averages:
-        plan.lazy_update.add_missed(plan, state, row.feature, row.clock, 1.0)
+        add_missed(plan, state, row.feature, row.clock, 1.0)
     return plan.anchor.read_row(plan, state, row, z)
 
 
@@ -178,8 +179,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     read_records(plan.step_size, feature, state.statistics, buffers)
     x = learned_values(plan.step_size, x, buffers)
     eta = plan.step_size.eta(clock.t + 1.0)
-    if plan.lazy_update.smallest_scale > 0.0:
-        clock = plan.lazy_update.before_round(plan, state, clock, eta)
+    clock = before_round(plan, state, clock, eta)
     own, row = zero_score(z), RoundRow(feature, x, eta, clock, buffers)
     intercept_row = RoundRow(zero, one, eta, clock, intercept_buffers)
     if has_intercept:
@@ -187,7 +187,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
         own = read_row(intercept_plan, intercept, intercept_row, own)
     z = score_after_row(read_row(plan, state, row, score_before_row(own)), own)
     if plan.lazy_update.everywhere:
-        plan.lazy_update.regularize_all(plan, state, eta, clock)
+        regularize_all(plan, state, eta, clock)
     # 2. Give every feature its step.
     rule, tolerance = plan.step_size.rule(), tolerance_of_score(plan, x, buffers.w, z, own, y)
     length = squared_length(plan.step_size, x, 1.0 * intercept.w.shape[0], buffers)
@@ -195,7 +195,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     lift, shift = 0.0, zero_score(intercept_buffers.score)
     if has_intercept:
         if plan.lazy_update.everywhere:
-            plan.lazy_update.regularize_all(intercept_plan, intercept, eta, clock)
+            regularize_all(intercept_plan, intercept, eta, clock)
         own_steps, own_center = steps_and_centers(intercept_plan, intercept, intercept_row, scale, length)
         lift, shift = value_at(own_steps, 0), get_first_weights(own_center)
     steps, start = steps_and_centers(plan, state, row, scale, length)
@@ -207,8 +207,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
     # 4. Advance the clock: every other feature is regularized lazily, when it is next read.
     clock = Clock(clock.t, clock.eta, clock.scale, clock.cumulative_l1, clock.cumulative_scale, scale.slopes)
     after = plan.lazy_update.tick(plan, clock, eta)
-    if plan.lazy_update.smallest_scale > 0.0:
-        after = plan.lazy_update.after_round(plan, state, feature, after)
+    after = after_round(plan, state, feature, after)
     store_row(plan, state, feature, x, curvature, beta, scale, new, buffers, after)
     if has_intercept:
         own_new = intercept_plan.anchor.row_storage(intercept_plan, intercept, intercept_buffers.new)
@@ -218,7 +217,7 @@ def learn_row(plan, intercept_plan, feature, x, y, weight, state, intercept, clo
             k = next_score(intercept.w, k)
         store_row(intercept_plan, intercept, zero, one, curvature, beta, scale, own_new, intercept_buffers, after)
     if plan.lazy_update.everywhere:
-        plan.lazy_update.add_all_totals(plan, state, after)
+        add_all_totals(plan, state, after)
     return z, after
 
 
