@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.imputils import impl_ret_borrowed
-from numba.extending import overload
-
 from fiol.compiler.instructions import (
     argument,
     constant,
@@ -18,6 +13,7 @@ from fiol.compiler.instructions import (
     load_entry,
     store_entry,
 )
+from fiol.compiler.numba_names import cgutils, impl_ret_borrowed, ir, overload, types
 from fiol.compiler.options import METHOD
 from fiol.components.component import (
     InPlace,

@@ -9,14 +9,10 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from llvmlite import ir
-from numba import typeof, types
-from numba.core import cgutils
-from numba.extending import NativeValue, models, register_model, unbox
-from numba.extending import intrinsic as typed_intrinsic
-
 from fiol.compiler.borrowed_arrays import borrowed_array, lent
 from fiol.compiler.compiled import bind_by_key, jit, kind_of
+from fiol.compiler.numba_names import NativeValue, cgutils, ir, models, register_model, typeof, types, unbox
+from fiol.compiler.numba_names import intrinsic as typed_intrinsic
 from fiol.components.component import borrowed
 
 #: The type checker would count the first parameter of an intrinsic, which the compiler fills in.

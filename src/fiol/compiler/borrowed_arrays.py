@@ -5,14 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.errors import TypingError
-from numba.core.imputils import lower_cast
-from numba.extending import models, register_model
-
 from fiol.compiler.component_types import ComponentType, WholeArgument
 from fiol.compiler.instructions import field_of, instructions
+from fiol.compiler.numba_names import TypingError, cgutils, ir, lower_cast, models, register_model, types
 from fiol.components.component import borrowed, flatten, flatten_rows
 
 

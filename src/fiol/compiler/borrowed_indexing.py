@@ -5,14 +5,19 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.errors import LoweringError
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin, lower_getattr
-
 from fiol.compiler.borrowed_arrays import BorrowedArray, borrowed_array
 from fiol.compiler.instructions import TRIED_FIRST, field_of, from_end
+from fiol.compiler.numba_names import (
+    AbstractTemplate,
+    LoweringError,
+    cgutils,
+    infer_global,
+    ir,
+    lower_builtin,
+    lower_getattr,
+    signature,
+    types,
+)
 
 
 def number_indices(array: Any, index: Any) -> Any:

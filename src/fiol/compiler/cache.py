@@ -15,14 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from numba import config
-from numba.core.caching import FunctionCache
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.errors import NumbaError
-from numba.core.registry import CPUDispatcher
-
 from fiol.compiler.fingerprint import digest
 from fiol.compiler.lean_start import loading_kernel
+from fiol.compiler.numba_names import CPUDispatcher, FunctionCache, NumbaError, config, global_compiler_lock
 
 try:
     import fcntl

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import typeof
 
 from fiol.algorithms import stored_weights
 from fiol.compiler import borrowed_indexing, lanes  # noqa: F401 - imported to register compiled forms
@@ -25,6 +24,7 @@ from fiol.compiler.cache import kernel
 from fiol.compiler.component_types import CALLED, LAYER, ROOT, ComponentType, register_helper
 from fiol.compiler.fingerprint import source_digest
 from fiol.compiler.forking import wait_for_compiler
+from fiol.compiler.numba_names import typeof
 from fiol.compiler.options import FAST, KERNEL, inlined, inlined_strictly
 from fiol.components.component import Component
 

@@ -15,22 +15,24 @@ import types as python_types
 from pathlib import Path
 from typing import Any
 
-from numba import config, typeof
-from numba.core import cgutils, types
-from numba.core.imputils import impl_ret_borrowed
-from numba.core.typing.templates import AttributeTemplate, infer_global
-from numba.extending import (
+from fiol.compiler import linking
+from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
+from fiol.compiler.numba_names import (
+    AttributeTemplate,
     NativeValue,
+    cgutils,
+    config,
+    impl_ret_borrowed,
     infer_getattr,
+    infer_global,
     lower_getattr_generic,
     models,
     register_model,
+    typeof,
     typeof_impl,
+    types,
     unbox,
 )
-
-from fiol.compiler import linking
-from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
 from fiol.compiler.options import inlined
 from fiol.components.component import Component
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 
-from numba.core.compiler_lock import global_compiler_lock
+from fiol.compiler.numba_names import global_compiler_lock
 
 
 @functools.cache

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.imputils import impl_ret_borrowed
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin
+from fiol.compiler.numba_names import (
+    AbstractTemplate,
+    cgutils,
+    impl_ret_borrowed,
+    infer_global,
+    ir,
+    lower_builtin,
+    signature,
+    types,
+)
 
 #: Metadata of typing rules that numba tries before its own: it spends much of its time on rules that do not apply.
 TRIED_FIRST = {"target": "cpu"}

@@ -13,13 +13,22 @@ import operator
 import platform
 from typing import Any
 
-from llvmlite import binding, ir
-from numba.core import cgutils, config, types
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature
-from numba.extending import lower_builtin, models, overload, register_model
-
 from fiol.compiler.component_types import portable, register_helper
 from fiol.compiler.instructions import TRIED_FIRST, argument, field_of, instructions
+from fiol.compiler.numba_names import (
+    AbstractTemplate,
+    binding,
+    cgutils,
+    config,
+    infer_global,
+    ir,
+    lower_builtin,
+    models,
+    overload,
+    register_model,
+    signature,
+    types,
+)
 from fiol.compiler.options import METHOD
 from fiol.components import simd
 from fiol.components.step_sizes.rule import FORMULAS

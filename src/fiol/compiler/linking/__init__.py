@@ -16,6 +16,8 @@ import numba
 
 #: The first version of numba that this folder was tested with, and the first one that it was not.
 TESTED = (0, 57), (0, 69)
+#: These bounds as pip takes them.
+BOUNDS = f"numba>={TESTED[0][0]}.{TESTED[0][1]},<{TESTED[1][0]}.{TESTED[1][1]}"
 
 
 def version() -> tuple[int, ...]:
@@ -23,13 +25,23 @@ def version() -> tuple[int, ...]:
     return tuple(int(part) for part in numba.__version__.split(".")[:2])
 
 
+def tested() -> bool:
+    """Return whether this version of fiol was tested with this version of numba."""
+    return TESTED[0] <= version() < TESTED[1]
+
+
 def switched_on() -> bool:
     """Return whether settings and the version of numba allow linking."""
-    return os.environ.get("FIOL_LINKING", "1") != "0" and TESTED[0] <= version() < TESTED[1]
+    return os.environ.get("FIOL_LINKING", "1") != "0" and tested()
 
 
 def options() -> tuple[dict[str, Any], dict[str, Any]]:
     """Return options for kernels and for inlined functions: none where linking is off or fails its self-test."""
+    if not tested():
+        text = (
+            f"numba {numba.__version__} was not tested with this version of fiol ({BOUNDS} was): first use takes longer"
+        )
+        warnings.warn(f"{text}; install '{BOUNDS}' if anything fails", RuntimeWarning, stacklevel=2)
     if not switched_on():
         return {}, {}
     try:
