@@ -61,6 +61,31 @@ def test_updated_model_has_the_bytes_of_one_run_over_all_rows(lines, tmp_path, c
     assert [whole.meta["training"][key] for key in same] == [model.meta["training"][key] for key in same]
 
 
+def test_missing_option_is_stored_for_resume_and_update(lines, tmp_path, monkeypatch):
+    head, rows = lines
+    rows = ["none,1000.5,?,no" if k % 7 == 3 else row for k, row in enumerate(rows)]
+    path, whole, model = write(tmp_path / "rows.csv", head, rows), tmp_path / "whole.fiol", tmp_path / "model.fiol"
+    rest = write(tmp_path / "rest.csv", head, rows[100:])
+    command = ["train", path, "--target", "sold", *SINGLE, "--missing", "None", "--missing", "?"]
+    invoke(*command, "-o", whole)
+    assert "city is missing" in fiol.load(whole).names
+    assert "city=?" not in fiol.load(whole).names
+    restore = interrupt(monkeypatch, 40)
+    with pytest.raises((KeyboardInterrupt, AssertionError)):
+        invoke(*command, "--checkpoint-rows", "30", "-o", model)
+    restore()
+    other = invoke(*command, "--missing", "-", "-o", model, "--resume", code=2).output
+    assert "was made with --missing ['None', '?'], not ['None', '?', '-']" in other
+    invoke(*command, "--checkpoint-rows", "30", "-o", model, "--resume")
+    assert np.array_equal(fiol.load(model).weights, fiol.load(whole).weights)
+    write(path, head, rows[:100])
+    invoke(*command, "-o", model, "--force")
+    invoke("train", rest, "--update", model)
+    assert np.array_equal(fiol.load(model).weights, fiol.load(whole).weights)
+    found = fiol.train(path, "sold", algorithm="FIOL", missing=("None", "?"), output=tmp_path / "python.fiol")
+    assert np.array_equal(fiol.load(tmp_path / "python.fiol").weights, found.weights)
+
+
 def test_update_refuses_what_cannot_be_exact_or_has_no_effect(lines, tmp_path):
     head, rows = lines
     path, model = write(tmp_path / "rows.csv", head, rows), tmp_path / "model.fiol"

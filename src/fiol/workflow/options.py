@@ -135,6 +135,8 @@ class TrainOptions:
                 found["columns"] = [f"{name}={kind_text(name, kind)}" for name, kind in (value or {}).items()]
             elif field.name == "pairs":
                 found["pairs"] = [",".join(pair) for pair in value]
+            elif field.name == "missing":
+                found["missing"] = list(value)
             elif field.name == "reader":
                 found["reader_options"] = [f"{name}={json_or_text(option)}" for name, option in (value or {}).items()]
             elif field.name in ("loss", "penalty", "step_size", "class_weight") and not isinstance(value, (str, float)):
