@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import sqlite3
 import warnings
 
 import numpy as np
@@ -176,3 +177,59 @@ def test_few_odd_objects_among_numbers_leave_a_column_of_numbers():
     rows = encoding.named_rows(frame, odd)
     assert odd == [(31, "x", "must be a number, got 'oh'")]
     assert np.array_equal(rows.chunk.data[-2:], [1.0, 1.0])
+
+
+MARKERS_FIRST = b"x,z,y\n" + b"".join(b"%d,%s,%d\n" % (k, m, k % 2) for k, m in enumerate([b"?", b"-", b"", b"NA"] * 5))
+
+
+@pytest.mark.parametrize("looped", [True, False])
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_column_of_markers_alone_is_undecided_and_markers_stay_missing(looped, form, monkeypatch):
+    monkeypatch.setattr(compiled_parser, "COMPILED_MIN_BYTES", 0 if looped else float("inf"))
+    data, later = MARKERS_FIRST, b"7,oh,1\n8,Unknown,0\n9, ? ,1\n"
+    if form == "json":
+        cells = [dict(zip("xzy", line.split(","), strict=True)) for line in data.decode().splitlines()[1:]]
+        data = "".join(json.dumps({**row, "x": int(row["x"])}) + "\n" for row in cells).encode()
+        later = b'{"x": 7, "z": null, "y": 1}\n{"x": 8, "z": "Unknown", "y": 0}\n{"x": 9, "z": " ? ", "y": 1}\n'
+    reading = infer_config(io.BytesIO(data), format=form, target="y")
+    assert reading.table_encoding.columns[:2] == (Column("x", "number"), Column("z", "undecided"))
+    found, reader = rows_of(reading, data + later, "missing")
+    assert found[1] == {"x": 1.0, "z is missing": 1.0}
+    assert found[-3:] == [{"x": float(k), "z is missing": 1.0} for k in (7, 8, 9)]
+    if form == "csv":
+        assert reader.odd_cells["z"][0] == 1
+        with pytest.raises(BadLineError, match=r":22:3: column 'z' must be missing, as it was in .*, got 'oh'"):
+            rows_of(reading, data + later)
+    else:
+        assert reader.odd_cells == {}
+
+
+def test_column_of_markers_alone_is_undecided_in_frames_and_dicts():
+    cells = ["?", "-", "", None] * 5
+    frame = pd.DataFrame({"x": np.arange(20.0) / 3, "z": cells})
+    for rows in (frame, pa.Table.from_pandas(frame), frame.to_dict("records")):
+        learner = Learner(FIOL(Logistic()), compiled=False, table_encoding={})
+        learner.learn(rows, [1, -1] * 10)
+        assert learner.table_encoding.columns == (Column("x", "number"), Column("z", "undecided"))
+        assert learner.names == ["z is missing", "x"]
+        assert learner.score_named({"x": 1.0, "z": "unknown"}) == learner.score_named({"x": 1.0, "z": None})
+    learner.learn(pd.DataFrame({"x": [1.0, 2.0], "z": [None, 7.5]}), [1, -1])
+    assert learner.table_encoding.columns[1].kind == "number"
+
+
+def test_exports_know_markers_of_an_undecided_column():
+    for optional in (True, False):
+        for marker in ("?", " NA "):
+            found = features_of_columns({"z": marker}, [("z", "undecided", 1, ())], optional, MISSING_MARKERS, False)
+            assert found == [("z is missing", 1.0, "z")]
+    assert features_of_columns({"z": "a"}, [("z", "undecided", 1, ())], True, MISSING_MARKERS, False) == [
+        ("z=a", 1.0, "z")
+    ]
+    encoding = TableEncoding((Column("x", "number"), Column("z", "undecided")))
+    learner = Learner(FIOL(Logistic()), compiled=False, table_encoding=encoding)
+    learner.learn(pd.DataFrame({"x": [1.0, 2.0, 3.0], "z": ["?", "-", None]}), [1, -1, 1])
+    with sqlite3.connect(":memory:") as base:
+        base.execute("CREATE TABLE data (x DOUBLE PRECISION, z TEXT)")
+        base.executemany("INSERT INTO data VALUES (?, ?)", [(2.0, None), (2.0, " Unknown ")])
+        scores = base.execute(learner.to_sql(dialect="sqlite")).fetchall()
+    assert np.allclose(np.ravel(scores), learner.score_named({"x": 2.0, "z": "?"}), rtol=1e-12)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from fiol.features.cell_rules import column_features, is_missing
+from fiol.features.cell_rules import column_features, is_marker, is_missing
 
 
 def flat_row(row: Any, before: str = "") -> dict[str, Any]:
@@ -41,11 +41,13 @@ def features_of_columns(
     for name, kind, ngrams, parts in columns:
         if not optional or (name in row and kind != "undecided"):
             found += column_features(name, kind, ngrams, parts, row.get(name), markers, everywhere)
-    known = {column[0] for column in columns if column[1] != "undecided"}
+    undecided = {column[0] for column in columns if column[1] == "undecided"}
+    known = {column[0] for column in columns} - undecided
     for name, value in row.items() if optional else ():
         if name not in known:
             number = isinstance(value, (int, float)) and not is_missing(value)
             kind = "number" if number else "tags" if isinstance(value, (list, tuple)) else "category"
+            kind = "undecided" if name in undecided and is_marker(value, markers) else kind
             found += column_features(name, kind, 1, (), value, markers, everywhere)
     return found
 

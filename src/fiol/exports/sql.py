@@ -203,9 +203,9 @@ def missing_condition(column: Column, dialect: Dialect) -> str:
     name = identifier(column.name)
     if column.kind == "number":
         return dialect.number_is_missing(name)
-    if column.kind in ("category", "undecided"):
+    if column.kind == "category":
         return f"COALESCE({dialect.text(name)}, '') = ''"
-    if column.kind == "numeric_text":
+    if column.kind in ("numeric_text", "undecided"):
         return marked(name, dialect)
     dialect.day(name)  # raises for a dialect without dates
     return marked(name, dialect)

@@ -90,8 +90,8 @@ class ColumnValues:
         self.odd += [(row, self.name, reason) for row, reason in wrong]
 
     def refuse_all(self, wanted: str) -> None:
-        """Refuse all values that are there."""
-        there = [k for k, value in enumerate(self.objects) if not is_missing(value)]
+        """Refuse all values that are neither missing nor a marker."""
+        there = [k for k, x in enumerate(self.objects) if not (is_missing(x) or is_marker(x, self.markers))]
         if there:
             self.refuse([(k, f"must be {wanted}, got {value_shown(self.objects[k])}") for k in there])
 
@@ -199,6 +199,13 @@ class ColumnValues:
             if not text or (self.everywhere and is_marker(text, self.markers))
         ]
         return found._replace(codes=np.where(np.isin(found.codes, marked), -1, found.codes)) if marked else found
+
+    def cell_counts(self) -> dict[str, int]:
+        """Return how many cells have each text, without missing ones and markers, in the order of appearance."""
+        found = self.coded_text()
+        counts = np.bincount(found.codes[found.codes >= 0], minlength=len(found.strings)).tolist()
+        cells = zip(found.strings, counts, strict=True)
+        return {text: count for text, count in cells if count and not is_marker(text, self.markers)}
 
     def all_coded_text(self) -> CodedText:
         """Return the values as strings: whole numbers without a decimal point, dates in ISO format."""

@@ -128,7 +128,7 @@ class Column:
         if self.is_left_out:
             return []
         if self.kind == "undecided":
-            if values.holds != "nothing" and not (values.holds == "text" and (values.coded_text().codes < 0).all()):
+            if values.holds not in ("nothing", "text") or (values.holds == "text" and values.cell_counts()):
                 values.refuse_all("missing, as it was in all of the first rows: name the kind of the column")
             return [self.number_column(np.full(len(values), np.nan))]
         if self.rules.parts:
@@ -526,9 +526,9 @@ def infer_column(values: ColumnValues) -> Column:
         nw, series = narwhals(), values.series
         if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
             return Column(values.name, "category")
-        found = values.coded_text()
-        if (found.codes < 0).all():
+        if not values.cell_counts():
             return Column(values.name, "undecided")
+        found = values.coded_text()
         if are_numbers(values):
             return Column(values.name, "number")
         form = infer_format(values.name, found.strings)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.features.cell_rules import is_missing, words_of_text
+from fiol.features.cell_rules import is_marker, is_missing, words_of_text
 from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of
 from fiol.features.feature_columns import FeatureColumn
 from fiol.features.frames import REAL_NUMBERS, Frame, enumeration, frame_labels, refuse_columns, sparse_entries
@@ -78,7 +78,7 @@ def present_values_in(
     """Yield columns that are in some row, the numbers of these rows, and the values; new ones by the type of values."""
     rows = [flat_dict(row) for row in rows]
     known = {column.name: column for column in encoding.columns if column.kind != "undecided"}
-    columns = columns_in(rows)
+    columns, undecided = columns_in(rows), {*encoding.names}.difference(known)
     for key in dict.fromkeys([*encoding.names, *columns]):
         if key not in columns:
             continue
@@ -86,6 +86,8 @@ def present_values_in(
         if key in known:
             yield known[key], there, values
             continue
+        if key in undecided:
+            values = [None if is_marker(value, encoding.markers) else value for value in values]
         for column, which in columns_by_type(key, values):
             yield column, there[which], [values[k] for k in which.tolist()]
 

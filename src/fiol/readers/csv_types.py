@@ -58,14 +58,12 @@ class CsvTypes:
     def inferred(self, table: Any, target: Any) -> dict[str, str]:
         """Return what the columns of a table of text hold; a target may be whole numbers."""
         kinds = {column.name: column.kind for column in self.encoding.columns}
-        columns = columns_of(as_frame(table))
+        columns = [self.encoding.prepared(values, []) for values in columns_of(as_frame(table))]
         return {v.name: self.inferred_type(v, v.name == target, kinds.get(v.name)) for v in columns}
 
     def inferred_type(self, values: ColumnValues, target: bool, kind: str | None) -> str:
         """Return what one column of text holds, where its kind may be given."""
-        found = values.coded_text()
-        counts = np.bincount(found.codes[found.codes >= 0], minlength=len(found.strings)).tolist()
-        cells = {t: n for t, n in zip(found.strings, counts, strict=True) if not is_marker(t, self.encoding.markers)}
+        cells = values.cell_counts()
         if kind in TEXT_KINDS or not (cells or kind == "number"):
             return "text"
         if target and all(WHOLE_NUMBER.fullmatch(text) for text in cells):

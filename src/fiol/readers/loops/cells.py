@@ -164,7 +164,8 @@ def form_or_null(data, words, start, stop, kind, form, is_csv):
         return NULL
     if form == TEXT and start == stop and kind < TARGET_NUMBER:
         return NULL
-    marked = form == TEXT and (kind == TRUTH_CELL) | (kind == DATE_CELL) | (kind == TIME_CELL)
+    is_moment = (kind == DATE_CELL) | (kind == TIME_CELL)
+    marked = form == TEXT and is_moment | (kind == TRUTH_CELL) | (kind == UNDECIDED_CELL)
     if marked and MAY_BE_MARKER[data[start]] and is_one_of(words, start, stop, MARKER_FIELDS):
         return NULL
     return form
