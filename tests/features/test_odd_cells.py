@@ -14,6 +14,7 @@ import pytest
 from fiol import FIOL, Learner, Logistic
 from fiol.exports.row_features import features_of_columns
 from fiol.features.cell_rules import MISSING_MARKERS
+from fiol.features.column_kinds import PARTS
 from fiol.features.column_values import BadValueError
 from fiol.features.table_encoding import Column, TableEncoding
 from fiol.readers import compiled_parser
@@ -30,10 +31,17 @@ def rows_of(reading, data, on_error="stop"):
     """The features of each row, and the reader."""
     reader, found = reading.batches(io.BytesIO(data), on_error), []
     for batch in reader:
-        indptr, indices, values = batch.X.chunk
-        for a, b in itertools.pairwise(indptr):
-            found.append({batch.X.names[i]: x for i, x in zip(indices[a:b], values[a:b], strict=True)})
+        found += features_by_row(batch.X)
     return found, reader
+
+
+def features_by_row(rows):
+    """The features of each row of `NamedRows`."""
+    indptr, indices, values = rows.chunk
+    return [
+        {rows.names[i]: x for i, x in zip(indices[a:b], values[a:b], strict=True)}
+        for a, b in itertools.pairwise(indptr)
+    ]
 
 
 @pytest.mark.parametrize("looped", [True, False])
@@ -233,3 +241,81 @@ def test_exports_know_markers_of_an_undecided_column():
         base.executemany("INSERT INTO data VALUES (?, ?)", [(2.0, None), (2.0, " Unknown ")])
         scores = base.execute(learner.to_sql(dialect="sqlite")).fetchall()
     assert np.allclose(np.ravel(scores), learner.score_named({"x": 2.0, "z": "?"}), rtol=1e-12)
+
+
+ODD_CELLS = {
+    "iso": (["2024-03-01", "2024-03-02 07:30"], "soon", Column("c", "date", parts=PARTS)),
+    "format": (["5/28/2011", "6/7/2012"], "31/31/2011", Column("c", "date", parts=PARTS[:-1], format="%m/%d/%Y")),
+    "time": (["7:30", "13:45:10"], "noon", Column("c", "time", parts=("days", "hour"))),
+}
+
+
+@pytest.mark.parametrize("kind", ODD_CELLS)
+def test_few_odd_cells_among_dates_and_times_are_missing_by_every_way_in(kind, monkeypatch):
+    good, odd_cell, column = ODD_CELLS[kind]
+    cells = [*good * 10, "?", odd_cell, good[0]]
+    csv = ("c,y\n" + "".join(f"{cell},{k % 2}\n" for k, cell in enumerate(cells))).encode()
+    lines = "".join(json.dumps({"c": cell, "y": k % 2}) + "\n" for k, cell in enumerate(cells)).encode()
+    present = [None if cell == odd_cell else cell for cell in cells]
+    expected = features_by_row(TableEncoding((column,)).named_rows(pd.DataFrame({"c": present})))
+    for form, data in (("csv", csv), ("json", lines)):
+        for size in (0, float("inf")):
+            monkeypatch.setattr(compiled_parser, "COMPILED_MIN_BYTES", size)
+            reading = infer_config(io.BytesIO(data), format=form, target="y")
+            assert reading.table_encoding.columns[0] == column
+            found, reader = rows_of(reading, data, "missing")
+            assert found == expected
+            assert reader.odd_cells["c"][0] == 1
+            with pytest.raises(BadLineError, match=f"'c' must be .*, got '{odd_cell}'"):
+                rows_of(reading, data)
+    frame = pd.DataFrame({"c": cells})
+    for rows in (frame, pa.table({"c": cells})):
+        encoding, odd = TableEncoding.infer(rows), []
+        assert encoding.columns == (column,)
+        assert features_by_row(encoding.named_rows(rows, odd)) == expected
+        assert [row for row, _, _ in odd] == [21]
+    learner = Learner(FIOL(Logistic()), compiled=False, table_encoding={})
+    with pytest.raises(BadValueError, match=rf"X\[21, 'c'\] must be .*, got '{odd_cell}'"):
+        learner.learn(frame.to_dict("records"), [1, -1, 1] * 7 + [1, -1])
+
+
+@pytest.mark.parametrize("kind", ODD_CELLS)
+def test_more_odd_cells_than_a_tenth_make_a_category(kind):
+    good, odd_cell, column = ODD_CELLS[kind]
+    for count, wanted in ((9, column.kind), (8, "category")):
+        cells = [odd_cell, *good * 5][: count + 1]
+        assert TableEncoding.infer(pd.DataFrame({"c": cells})).columns[0].kind == wanted
+
+
+def test_missing_option_decides_which_cells_of_dates_are_odd():
+    frame = pd.DataFrame({"c": ["2024-03-01"] * 8 + ["none of it", "x"]})
+    for missing, kind in ((None, "category"), (["None of it"], "category"), (["none of it", "X"], "date")):
+        encoding = TableEncoding.from_spec(missing=missing).completed(frame)
+        assert encoding.columns[0].kind == kind
+
+
+def test_day_and_month_are_distinguished_by_most_cells():
+    cells = ["5/6/2011", "6/7/2011"] * 20 + ["5/28/2011"]
+    assert TableEncoding.infer(pd.DataFrame({"c": cells})).columns[0].format == "%m/%d/%Y"
+    with pytest.raises(ValueError, match=r"cannot be distinguished, '5/6/2011' may be %m/%d/%Y or %d/%m/%Y"):
+        TableEncoding.infer(pd.DataFrame({"c": ["soon", *cells[:-1]]}))
+
+
+@pytest.mark.parametrize(
+    ("cells", "hint"),
+    [
+        (["3/7/11", "5/28/11"], r"such as 3/7/11: if that is so, give columns=\{'c': 'date:%m/%d/%y'\}$"),
+        (["3.7.11 7:30", "1.2.12 13:00"], r"'date:%m.%d.%y %H:%M'\} or columns=\{'c': 'date:%d.%m.%y %H:%M'\}$"),
+        (["28-May-11", "1-Jun-11"], r"'date:%d-%b-%y'\}$"),
+    ],
+)
+def test_dates_with_years_of_two_digits_give_a_hint(cells, hint):
+    frame = pd.DataFrame({"c": cells * 10})
+    with pytest.warns(UserWarning, match=f"column 'c' is text that may be dates with years of two digits.*{hint}"):
+        assert TableEncoding.infer(frame).columns[0].kind == "category"
+    with pytest.warns(UserWarning, match="years of two digits"):
+        TableEncoding.infer(frame, {"c": "date"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TableEncoding.infer(frame, {"c": "category"})
+        TableEncoding.infer(pd.DataFrame({"c": ["1.2.3", "10.20.11", "5/6"]}))

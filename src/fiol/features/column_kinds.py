@@ -53,6 +53,8 @@ class ColumnKind:
     has_several: bool = False  #: whether a row may have several of the features at once
 
 
+#: A column of text is numbers, dates or times if this share of its cells is: the others are odd cells.
+KIND_SHARE = 0.9
 #: Parts of a date format, each after a %.
 DATE_LETTERS = "YymbdHIpMS"
 COLUMN_KINDS = {

@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
+import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +26,21 @@ from fiol.features.cell_rules import (
     time_of_value,
 )
 from fiol.features.chunk import allowed, range_reason
-from fiol.features.date_formats import FIRST_DAY, NO_MOMENT, moments_in_bytes, moments_of_strings
+from fiol.features.date_formats import (
+    FIRST_DAY,
+    FIRST_TEXTS,
+    NO_MOMENT,
+    count_moments,
+    moments_in_bytes,
+    moments_of_strings,
+)
 from fiol.features.frames import REAL_NUMBERS, narwhals, pandas, present_values
 
 #: A number in text, without forms that only Python knows.
 NUMERIC_TEXT = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
+
+#: How a time of day begins.
+CLOCK_START = re.compile(r"\s*[0-9]{1,2}:[0-9]{2}")
 
 #: `ColumnValues.holds` of Python objects.
 HELD: dict[Any, str] = {
@@ -443,11 +454,11 @@ def times_of_strings(strings: Sequence[str]) -> Any:
     return found
 
 
-def are_times(strings: Sequence[str]) -> bool:
-    """Return whether all strings that are no missing markers are times of day.
+def are_times(cells: Mapping[str, int]) -> bool:
+    """Return whether nearly all cells are times of day; `cells` is how often each text occurs.
 
-    >>> are_times(["13:45", "7:00:30", ""]), are_times(["13:45", "later"]), are_times([""])
+    >>> are_times({"13:45": 8, "7:00:30": 1, "later": 1}), are_times({"13:45": 1, "later": 1}), are_times({})
     (True, False, False)
     """
-    present = [text for text in strings if not is_marker(text, MISSING_MARKERS)]
-    return bool(present) and not any(np.isnat(times_of_strings(some)).any() for some in (present[:1], present))
+    may_be = any(CLOCK_START.match(text) for text in itertools.islice(cells, FIRST_TEXTS))
+    return may_be and count_moments(cells, times_of_strings) > 0

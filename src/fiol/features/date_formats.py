@@ -6,14 +6,17 @@ do not cover: time zones, fractions of seconds, blanks around a text.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fiol.features.cell_rules import MISSING_MARKERS, is_marker, moment_of_value
-from fiol.features.column_kinds import DATE_LETTERS
+from fiol.features.cell_rules import moment_of_value
+from fiol.features.column_kinds import DATE_LETTERS, KIND_SHARE
 from fiol.option_names import Wording, option_text
 
 #: Days are counted from here, so that they are small numbers.
@@ -36,6 +39,15 @@ DAYS = (
 )
 CLOCKS = ("", *(f" {clock}" for clock in ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")))
 KNOWN_FORMATS = tuple(day + clock for day in DAYS for clock in CLOCKS)
+#: Formats that are not inferred, but give a hint.
+SHORT_DAYS = (*(f"{a}{mark}{b}{mark}%y" for mark in "/.-" for a, b in (("%m", "%d"), ("%d", "%m"))),
+              *(f"%d{mark}%b{mark}%y" for mark in ("-", " ", "/")))  # fmt: skip
+SHORT_FORMATS = tuple(day + clock for day in SHORT_DAYS for clock in CLOCKS)
+#: A column is dates or times only if one of its first different cells is: others need not be looked at.
+FIRST_TEXTS = 100
+#: The number or word of a part of a date, how an ISO date begins, and the sign of each part in a shape.
+SHAPE_PIECE, ISO_START = re.compile(r"[0-9]+|[a-z]+"), re.compile(r"\s*[0-9]{4}-[0-9]{2}-[0-9]{2}")
+SHAPE_SIGNS = {"Y": "Y", "b": "B", "p": "P"}
 #: The first letters of months as one number, in order, and the months.
 MONTH_WORDS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 MONTH_CODES = np.array([int.from_bytes(word.encode(), "big") for word in MONTH_WORDS])
@@ -78,39 +90,117 @@ def check_format(form: Any) -> None:
 # --- inference --------------------------------------------------------------------------------
 
 
-def infer_format(name: str, strings: Sequence[str]) -> str | None:
-    """Return the format of strings that are all dates or missing markers: "" for ISO dates, None if they are no dates.
+def infer_format(name: str, cells: Mapping[str, int]) -> str | None:
+    """Return the format that nearly all cells of a column have: "" for ISO dates, None if they are no dates.
 
-    Raise ValueError if day and month cannot be distinguished. With dots the day is first.
+    `cells` is how often each text occurs, without missing markers. Of several formats the one of most cells is
+    returned. Raise ValueError if day and month cannot be distinguished. With dots the day is first. Years of two digits
+    are not inferred, but give a warning.
 
-    >>> infer_format("d", ["2024-03-01", ""]), infer_format("d", ["5/6/2011", "5/28/2011"]), infer_format("d", ["soon"])
-    ('', '%m/%d/%Y', None)
+    >>> infer_format("d", {"2024-03-01": 1}), infer_format("d", {"5/6/2011": 1, "5/28/2011": 1})
+    ('', '%m/%d/%Y')
+    >>> infer_format("d", {"5/28/2011": 9, "soon": 1}), infer_format("d", {"soon": 9})
+    ('%m/%d/%Y', None)
     """
-    there = [text for text in strings if not is_marker(text, MISSING_MARKERS)]
-    if not there:
-        return None
-    if has_format(there, ""):
+    found = most_common_formats(cells, KNOWN_FORMATS)
+    if len(found) > 1 and "" in found:
         return ""
-    found = [form for form in KNOWN_FORMATS if has_format(there, form)]
     if len(found) > 1 and "." in found[0]:
         found = [form for form in found if form.startswith("%d")]
     if len(found) > 1:
         both = " or ".join(found)
+        example = next(text for text in cells if moment_of_text(text, found[0]) is not None)
         raise ValueError(
-            f"column {name!r}: day and month cannot be distinguished, {there[0]!r} may be {both}: give the format by "
+            f"column {name!r}: day and month cannot be distinguished, {example!r} may be {both}: give the format by "
             f"{option_text('columns', {name: f'date:{found[0]}'})}, or {option_text('columns', {name: 'category'})}"
             f"{'' if Wording.for_command else ' (table_encoding of learners and estimators)'}"
         )
+    if not found:
+        warn_of_short_years(name, cells)
     return found[0] if found else None
 
 
-def has_format(strings: Sequence[str], form: str) -> bool:
-    """Return whether all strings are dates in a format, "" for ISO dates.
+def warn_of_short_years(name: str, cells: Mapping[str, int]) -> None:
+    """Warn if nearly all cells of a column may be dates with years of two digits, which are not inferred.
 
-    >>> has_format(["5/6/2011", "5/28/2011"], "%d/%m/%Y"), has_format(["5/6/2011"], "%d/%m/%Y")
-    (False, True)
+    >>> import pytest
+    >>> with pytest.warns(UserWarning, match="years of two digits, such as 3/17/11: if that is so"):
+    ...     warn_of_short_years("d", {"3/17/11": 1})
     """
-    return moment_of_text(strings[0], form) is not None and not np.isnat(moments_of_strings(strings, form)).any()
+    found = most_common_formats(cells, SHORT_FORMATS)
+    if found:
+        example = next(text for text in cells if moment_of_text(text, found[0]) is not None)
+        advice = " or ".join(option_text("columns", {name: f"date:{form}"}) for form in found)
+        warnings.warn(
+            f"column {name!r} is text that may be dates with years of two digits, such as {example}: if that is so, "
+            f"give {advice}",
+            stacklevel=2,
+        )
+
+
+def most_common_formats(cells: Mapping[str, int], known: Sequence[str]) -> list[str]:
+    """Return those of the known formats, and of ISO dates (""), that nearly all cells have, and most of them.
+
+    >>> most_common_formats({"5/6/2011": 19, "5/28/2011": 1}, KNOWN_FORMATS)
+    ['%m/%d/%Y']
+    """
+    candidates = {form for text in itertools.islice(cells, FIRST_TEXTS) for form in formats_of_shape(text)}
+    counts = {
+        form: count_moments(cells, functools.partial(moments_of_strings, form=form))
+        for form in ("", *known)
+        if form in candidates
+    }
+    most = max(counts.values(), default=0)
+    return [form for form, count in counts.items() if count == most > 0]
+
+
+def formats_of_shape(text: str) -> Iterator[str]:
+    """Yield the formats that a text may have by its marks and the lengths of its numbers, "" for ISO dates.
+
+    >>> [form for form in formats_of_shape("5/28/2011") if form in KNOWN_FORMATS], list(formats_of_shape("2011"))
+    (['%m/%d/%Y', '%d/%m/%Y'], [])
+    """
+    if ISO_START.match(text):
+        yield ""
+    shape = SHAPE_PIECE.sub(lambda piece: sign_of_piece(piece[0]), text.strip().lower())
+    yield from formats_by_shape().get(shape, ())
+
+
+@functools.cache
+def formats_by_shape() -> dict[str, list[str]]:
+    """Return the formats of every shape."""
+    found: dict[str, list[str]] = {}
+    for form in (*KNOWN_FORMATS, *SHORT_FORMATS):
+        found.setdefault(shape_of_format(form), []).append(form)
+    return found
+
+
+def sign_of_piece(piece: str) -> str:
+    """Return the sign of a number or word in the shape of a date: Y for a year, N for one or two digits, B, P."""
+    if piece.isdigit():
+        return "Y" if len(piece) == 4 else "N" if len(piece) < 3 else piece
+    return "B" if piece in MONTH_WORDS else "P" if piece in ("am", "pm") else piece
+
+
+def shape_of_format(form: str) -> str:
+    """Return the shape that texts in a format have.
+
+    >>> shape_of_format("%b %d, %Y %I:%M%p")
+    'B N, Y N:NP'
+    """
+    return "".join(SHAPE_SIGNS.get(letter, "N") if letter else mark for letter, mark in format_pieces(form))
+
+
+def count_moments(cells: Mapping[str, int], parse: Callable[[list[str]], Any]) -> int:
+    """Return how many cells `parse` makes moments, 0 if these are not nearly all: no more texts are parsed then."""
+    total = right = sum(cells.values())
+    strings = list(cells)
+    for start in range(0, len(cells), 1000):
+        some = strings[start : start + 1000]
+        right -= sum(cells[some[k]] for k in np.flatnonzero(np.isnat(parse(some))).tolist())
+        if right < KIND_SHARE * total:
+            return 0
+    return right
 
 
 # --- moments ----------------------------------------------------------------------------------

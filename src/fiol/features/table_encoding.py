@@ -15,7 +15,7 @@ import numpy as np
 
 from fiol.features.cell_rules import MISSING_MARKERS, is_marker, is_missing, words_of_text
 from fiol.features.chunk import Names
-from fiol.features.column_kinds import COLUMN_KINDS, MISSING, PARTS, ColumnKind, part_features
+from fiol.features.column_kinds import COLUMN_KINDS, KIND_SHARE, MISSING, PARTS, ColumnKind, part_features
 from fiol.features.column_values import CodedText, ColumnValues, ListedValues, are_times, columns_of
 from fiol.features.date_formats import FIRST_DAY, check_format, infer_format
 from fiol.features.feature_columns import FeatureColumn, indicators, interleave, ranks
@@ -33,8 +33,6 @@ from fiol.features.named_rows import NamedRows
 
 #: Text with more words than that on average, most values different, is words, not a category.
 SHORT_TEXT = 4.0
-#: A column is numbers if this share of its cells is: the others are odd cells.
-NUMBER_SHARE = 0.9
 #: A category of which every value is different is an id if there are at least this many.
 MIN_ID_VALUES = 50
 #: The largest `ngrams`.
@@ -219,7 +217,7 @@ class Column:
             return self.with_all_parts()
         form = self.format
         if not form and values.holds == "text":
-            form = infer_format(self.name, values.coded_text().strings) or ""
+            form = infer_format(self.name, values.cell_counts()) or ""
         moments = values.moments(form)
         moments = moments[~np.isnat(moments)]
         whole = bool((moments == moments.astype("datetime64[D]")).all())
@@ -254,11 +252,12 @@ class TableEncoding:
     missing : strings that stand for a missing value in every column, without case and blanks around them; None for
         `fiol.features.cell_rules.MISSING_MARKERS` in columns of numbers, dates and times. Blank text is always one.
 
-    `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if all
-    values are ISO dates, a time if all are times of day such as 13:45 or 13:45:00, words if the values have more than 4
-    words on average and more than half of them are different, and a category otherwise. Lists are tags. Dates have an
-    hour if one is not at midnight. A category is left out as an id if there are at least 50 values and all of them
-    differ, and so is a column of whole numbers that count 50 rows or more from 0 or 1; columns of `pairs` are not.
+    `TableEncoding.infer` takes the kinds from a first frame. Numbers and booleans are numbers. Text is a date if nine
+    of ten values are dates of one format, a time if nine of ten are times of day such as 13:45, words if the values
+    have more than 4 words on average and more than half of them are different, and a category otherwise. Lists are
+    tags. Dates have an hour if one is not at midnight. A category is left out as an id if there are at least 50 values
+    and all of them differ, and so is a column of whole numbers that count 50 rows or more from 0 or 1; columns of
+    `pairs` are not.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"age": [30.0, None], "city": ["Rome", "Oslo"], "day": ["2024-03-04", "2024-03-05"]})
@@ -526,17 +525,17 @@ def infer_column(values: ColumnValues) -> Column:
         nw, series = narwhals(), values.series
         if not isinstance(series, list) and series.dtype in (nw.Categorical, nw.Enum):
             return Column(values.name, "category")
-        if not values.cell_counts():
+        cells = values.cell_counts()
+        if not cells:
             return Column(values.name, "undecided")
-        found = values.coded_text()
         if are_numbers(values):
             return Column(values.name, "number")
-        form = infer_format(values.name, found.strings)
+        form = infer_format(values.name, cells)
         if form is not None:
             return Column(values.name, "date", format=form).with_parts(values)
-        if are_times(found.strings):
+        if are_times(cells):
             return Column(values.name, "time").with_parts(values)
-        return Column(values.name, "words" if are_long(found) else "category")
+        return Column(values.name, "words" if are_long(values.coded_text()) else "category")
     kinds = {"numbers": "number", "dates": "date", "times": "time", "lists": "tags", "nothing": "undecided"}
     return Column(values.name, kinds[holds]).with_parts(values)
 
@@ -584,7 +583,7 @@ def are_numbers(values: ColumnValues) -> bool:
         return False
     there = [v for v in values.objects if not is_missing(v) and not is_marker(v, values.markers)]
     numbers = sum(isinstance(value, REAL_NUMBERS) for value in there)
-    return numbers > 0 and numbers >= NUMBER_SHARE * len(there)
+    return numbers > 0 and numbers >= KIND_SHARE * len(there)
 
 
 def are_long(values: CodedText) -> bool:

@@ -12,10 +12,10 @@ import numpy as np
 
 from fiol.features.arrow_arrays import numbers_of_arrow
 from fiol.features.cell_rules import is_marker, number_of_text
-from fiol.features.column_kinds import COLUMN_KINDS
+from fiol.features.column_kinds import COLUMN_KINDS, KIND_SHARE
 from fiol.features.column_values import NUMERIC_TEXT, ColumnValues, columns_of, comma_hint
 from fiol.features.frames import as_frame
-from fiol.features.table_encoding import NUMBER_SHARE, TableEncoding
+from fiol.features.table_encoding import TableEncoding
 from fiol.option_names import option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Place
@@ -69,7 +69,7 @@ class CsvTypes:
         if target and all(WHOLE_NUMBER.fullmatch(text) for text in cells):
             return "whole" if all(-(2**63) <= int(text) < 2**63 for text in cells) else "text"
         numbers = sum(count for text, count in cells.items() if self.is_number(text))
-        share = 1.0 if target else NUMBER_SHARE  # classes may be numbers and text
+        share = 1.0 if target else KIND_SHARE  # classes may be numbers and text
         if cells and {*cells} <= {*TRUE_WORDS, *FALSE_WORDS}:
             return "truth"
         if kind == "number" or numbers >= share * sum(cells.values()):
@@ -80,7 +80,7 @@ class CsvTypes:
     def warn_of_commas(self, name: str, cells: Mapping[str, int]) -> None:
         """Warn if nearly all cells of a column of text are numbers with a comma."""
         commas = [text for text in cells if comma_hint(text)]
-        if self.options["decimal"] == "." and sum(cells[text] for text in commas) >= NUMBER_SHARE * sum(cells.values()):
+        if self.options["decimal"] == "." and sum(cells[text] for text in commas) >= KIND_SHARE * sum(cells.values()):
             advice = f"if that is the decimal point, give {option_text('reader', {'decimal': ','})}"
             warnings.warn(
                 f"column {name!r} is text with commas in numbers, such as {commas[0]}: {advice}", stacklevel=2
