@@ -139,6 +139,32 @@ def test_update_that_is_killed_resumes_to_the_same_bytes(lines, tmp_path, monkey
     assert a.meta["history"] == b.meta["history"]
 
 
+def test_finished_update_learns_the_same_file_again_only_on_purpose(lines, tmp_path):
+    head, rows = lines
+    first, rest = write(tmp_path / "first.csv", head, rows[:70]), write(tmp_path / "rest.csv", head, rows[70:])
+    model = tmp_path / "model.fiol"
+    invoke("train", first, "--target", "sold", *SINGLE, "-o", model)
+    assert "before" not in invoke("train", rest, "--update", model, "--resume").stderr
+    once = model.read_bytes()
+    printed = invoke("train", rest, "--update", model, "--resume").output
+    assert f"{model} is finished already: nothing is left to do: without --resume, the same rows are learned" in printed
+    assert model.read_bytes() == once
+    with pytest.raises(ValueError, match="resume=True has no effect without output"):
+        fiol.train(rest, update=model, resume=True)
+    assert fiol.train(rest, update=model, output=model, resume=True).rounds == ROWS
+    assert model.read_bytes() == once
+
+    for path in (rest, first):
+        done = invoke("train", path, "--update", model, "-o", tmp_path / "twice.fiol", "--force")
+        assert f"Warning: the model has learned the rows of {path} before" in done.stderr
+        assert fiol.load(tmp_path / "twice.fiol").rounds == ROWS + (90 if path == rest else 70)
+    with pytest.warns(UserWarning, match=r"rest\.csv before"):
+        fiol.train(rest, update=model)
+    write(rest, head, rows[80:100])  # tomorrow's rows in a file of the same name
+    assert "before" not in invoke("train", rest, "--update", model, "--resume").stderr
+    assert fiol.load(model).rounds == ROWS + 20
+
+
 def interrupt(monkeypatch, after):
     """Let training be killed after some rows."""
     learn = loop.Training._learn
@@ -182,7 +208,23 @@ def test_resume_takes_checkpoints_of_versions_without_an_option(lines, tmp_path)
     learner.meta["training"]["asked"] = {**asked, **old, "l1_ratio": 0.15, "dtype": "float64", "no_intercept": False}
     learner.save(model)
     assert "nothing is left to do" in invoke(*command, "--resume").output
-    assert "was made with --seed 1, not 2" in invoke(*command, "--seed", 2, "--resume", code=2).output
+    other = invoke(*command, "--dtype", "float32", "--resume", code=2).output
+    assert "was made with --dtype 'float64', not 'float32'" in other
+
+
+def test_dry_run_of_an_update_prints_what_the_model_knows_and_changes_nothing(lines, tmp_path):
+    head, rows = lines
+    first, rest = write(tmp_path / "first.csv", head, rows[:100]), write(tmp_path / "rest.csv", head, rows[100:])
+    model = tmp_path / "model.fiol"
+    invoke("train", first, "--target", "sold", *SINGLE, "-o", model)
+    before = model.read_bytes()
+    printed = invoke("train", rest, "--update", model, "--dry-run").output
+    assert "Updating after 100 rows" in printed
+    assert "two values, no and yes" in printed
+    assert (
+        "--update takes --loss" in invoke("train", rest, "--update", model, "--dry-run", "--loss", "l", code=2).output
+    )
+    assert model.read_bytes() == before
 
 
 # --- pipes and files that grow ----------------------------------------------------------------
@@ -272,6 +314,16 @@ def test_dry_run_prints_columns_and_writes_nothing(lines, tmp_path):
     ]
     assert "two values, no and yes" in printed
     assert os.listdir(tmp_path) == ["rows.csv"]
+    for option in (
+        ["--report", tmp_path / "page.html"],
+        ["--resume"],
+        ["--checkpoint-rows", 9],
+        ["--checkpoint-seconds", 9],
+        ["--force"],
+        ["--json"],
+    ):
+        refused = invoke("train", path, "--target", "sold", "--dry-run", "-o", tmp_path / "m.fiol", *option, code=2)
+        assert f"{option[0]} has no effect with --dry-run" in refused.output
     printed = invoke("train", path, "--target", "sold", *SINGLE, "-o", tmp_path / "model.fiol").output
     line = next(line for line in printed.splitlines() if line.startswith("  x"))
     assert line.split()[:4] == ["x", "number", "0.6%", "2"]

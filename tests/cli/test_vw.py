@@ -49,7 +49,10 @@ TABLE = {
     "-d a.vw -f m --passes 4 --holdout_period 4 --early_terminate 1": (
         f"{TRAIN} --loss squared_error --passes 4 --holdout 0.25 --early-stop 1 {END}"
     ),
-    "-d a.vw -f m --noconstant --random_seed 7 --quiet": f"{TRAIN} --loss squared_error --seed 7 --no-intercept {END}",
+    "-d a.vw -f m --noconstant --random_seed 7 --quiet": f"{TRAIN} --loss squared_error --no-intercept {END}",
+    "-d a.vw -f m --passes 4 -c --random_seed 7": (
+        f"{TRAIN} --loss squared_error --passes 4 --holdout 0.1 --early-stop 3 --seed 7 {END}"
+    ),
     "-d a.vw -f m -q ui": f"{TRAIN} --loss squared_error --pairs user,item --pairs user,info {END}",
     "-d a.vw -f m -quu --cubic uux": f"{TRAIN} --loss squared_error --pairs user,user --pairs user,user,x {END}",
     "-d a.vw -f m --interactions iu -q ui": (f"{TRAIN} --loss squared_error --pairs user,item --pairs user,info {END}"),

@@ -16,6 +16,18 @@ FOR_COMMAND = ("cli/", "server/run.py", "option_names.py")
 CASES = [
     ({"alpha": 0.1}, ["--alpha", "0.1"], "{alpha} has no effect without {penalty}"),
     ({"l1_ratio": 0.1}, ["--l1-ratio", "0.1"], "{l1-ratio} has no effect without {penalty elasticnet}"),
+    ({"seed": 5}, ["--seed", "5"], "{seed} has no effect without {shuffle} or {holdout}"),
+    ({"columns": {"y": "category"}}, ["--column", "y=category"], "the column is no feature but the target ({target})"),
+    (
+        {"columns": {"age": "number"}, "weight": "age"},
+        ["--column", "age=number", "--weight", "age"],
+        "the column is no feature but the weight ({weight})",
+    ),
+    (
+        {"columns": {"age": "skip"}, "tag": "age"},
+        ["--column", "age=skip", "--tag", "age"],
+        "the column is no feature but the tag ({tag})",
+    ),
     ({"early_stop": 1}, ["--early-stop", "1"], "{early-stop} needs {holdout}"),
     ({"bits": 4, "max_features": 9}, ["--bits", "4", "--max-features", "9"], "{bits} and {max-features} exclude"),
     ({"step_size": "-1"}, ["--step-size", "-1"], "{step-size} is a number above 0"),

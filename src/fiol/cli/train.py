@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fiol.cli.data_options import data_options, print_skipped, take_data_options
 from fiol.cli.errors import check_folder, handle_errors, json_text, print_page, refuse_existing
@@ -74,9 +75,7 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     metavar="ROWS",
     help="Shuffle rows in a buffer of this size.",
 )
-@repeating(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed for shuffling and hold-out."
-)
+@repeating("--seed", type=click.IntRange(0), help="Random seed for shuffling and hold-out [default: 1].")
 @repeating(
     "--holdout",
     type=click.FloatRange(0.0, 1.0, max_open=True),
@@ -146,16 +145,15 @@ def train_command(
     zcat log.vw.gz | fiol train - --bits 24 -o log.fiol
     fiol train day1.csv --target price --passes 20 --shuffle 10000 --holdout 0.1 --early-stop 2 -o price.fiol
     """
+    if dry_run:
+        refuse_without_effect()
     rows, seconds = options.pop("checkpoint_rows"), options.pop("checkpoint_seconds")
     if not math.isfinite(seconds):
         raise click.UsageError(f"--checkpoint-seconds must be a finite number, got {seconds}")
     output = update if output is None else output
     job = make_job(sources, output, options)
     if dry_run:
-        job.infer()
-        for line in inferred_lines(job, job.column_summaries().get("columns", [])):
-            echo(line)
-        job.close()
+        print_inferred(job, update)
         return
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
@@ -166,12 +164,7 @@ def train_command(
         refuse_existing(output, force)
     if report is not None:
         refuse_existing(report, force)
-    if resume and os.path.exists(output) and (update is None or is_update_of(output, job)):
-        job.resume()
-    elif update is not None:
-        job.update(update)
-    else:
-        job.begin()
+    job.start(resume, update)
     run(job, signals, rows or math.inf, seconds, as_json, report)
 
 
@@ -189,12 +182,25 @@ def make_job(sources: tuple[str, ...], output: str | None, options: dict[str, An
     return TrainingJob(list(sources), given, output, follow, idle)
 
 
-def is_update_of(output: str, job: Any) -> bool:
-    """Return whether a file is the checkpoint of an update with the data of a job."""
-    from fiol.workflow.model import open_model
+def refuse_without_effect() -> None:
+    """UsageError if an option was given that has no effect with --dry-run."""
+    context = click.get_current_context()
+    for name in ("report", "resume", "checkpoint_rows", "checkpoint_seconds", "force", "as_json"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = next(one.opts[0] for one in context.command.params if one.name == name)
+            raise click.UsageError(f"{option} has no effect with --dry-run, which learns nothing and writes no file")
 
-    training = open_model(output).meta.get("training", {})
-    return not training.get("finished") and training.get("asked", {}).get("updated") == job.asked["data"]
+
+def print_inferred(job: Any, update: str | None) -> None:
+    """Print what is inferred about data and target, or what the model of an update knows about them."""
+    if update is None:
+        job.infer()
+    else:
+        job.update(update)
+    columns = job.column_summaries().get("columns", []) if update is None else job.new_column_summaries()
+    for line in inferred_lines(job, columns):
+        echo(line)
+    job.close()
 
 
 def collector_of(job: Any, held_out: bool) -> Any:
@@ -220,9 +226,12 @@ def run(
     stored = job.model.meta.get("training", {}).get("columns", [])
     for text in inferred_lines(job, job.new_column_summaries() if job.is_update else stored):
         progress.print(text)
+    for message in job.repetition_messages():
+        echo(f"Warning: {message}", err=True)
     if training.finished:
-        progress.print(f"{job.output} is finished already: nothing is left to do")
         job.remove_best()
+        again = ": without --resume, the same rows are learned again" if job.asked.get("updated") else ""
+        progress.print(f"{job.output} is finished already: nothing is left to do{again}")
     else:
         if job.sources.is_live:
             signals.on_signal = job.sources.stop.set

@@ -220,9 +220,12 @@ def train_and_more(
     train += namespace_words(given)
     for pair in pairs_of_namespaces(given, files, notes, namespaces):
         train += ["--pairs", ",".join(pair)]
-    for option, name in (("--bit_precision", "--bits"), ("--random_seed", "--seed")):
-        if option in given:
-            train += [name, last_value(given, option)]
+    if "--bit_precision" in given:
+        train += ["--bits", last_value(given, "--bit_precision")]
+    if "--random_seed" in given and "--holdout" in train:
+        train += ["--seed", last_value(given, "--random_seed")]
+    elif "--random_seed" in given:
+        notes.append("--random_seed has no effect: no rows are held out")
     if "--noconstant" in given:
         train.append("--no-intercept")
     commands = [[*train, "-o", model, "--force"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from fiol.readers.batch import SourceError
@@ -66,6 +67,11 @@ class FileDigest:
         assert self.expected is not None
         if digest_on_disk(self.name, self.expected[0]) != self.expected:
             raise self._changed()
+
+    def is_one_of(self, records: Collection[tuple[int, str]]) -> bool:
+        """Return whether all of the file on disk, unless it is empty, has one of these sizes and digests."""
+        size = os.path.getsize(self.name)
+        return size > 0 and any(size == found for found, _ in records) and digest_on_disk(self.name) in records
 
     def _changed(self) -> SourceError:
         assert self.expected is not None

@@ -255,6 +255,12 @@ class Sources:
             if size and self.pipe(number) is None:
                 self.digests[number].check_on_disk()
 
+    def learned_before(self, records: Sequence[Sequence[Any]]) -> list[str]:
+        """Return the files on disk all of whose bytes are those of an earlier record: see `FileDigest.record`."""
+        known = {(size, text) for _, size, text in records}
+        on_disk = [name for number, name in enumerate(self.files) if self.pipe(number) is None]
+        return [name for name in on_disk if FileDigest(name).is_one_of(known)]
+
     @property
     def is_seekable(self) -> bool:
         """Whether all are files on disk, which can be read again and from any place."""

@@ -62,17 +62,13 @@ def train(
     path = None if output is None else os.fspath(output)
     refuse_unknown_options("train", options)
     job = TrainingJob(sources_of(data, target), TrainOptions(target=target, **options), path)
-    if update is not None:
-        job.update(os.fspath(update))
-    elif resume and path is not None and os.path.exists(path):
-        job.resume()
-    else:
-        job.begin()
+    job.start(resume, None if update is None else os.fspath(update))
     job.prepare()
     for _ in job.run():
         pass
     ids = getattr(getattr(job.reading, "table_encoding", None), "ids_message", "")
     for message in [
+        *job.repetition_messages(),
         *job.new_class_messages(),
         *reader_messages(job.reader),
         *([f"columns are {ids}"] if ids else []),

@@ -28,7 +28,7 @@ from fiol.training.run import Regime, Training
 from fiol.training.task_inference import Task, distinct, has_value, infer_task, plain_values
 from fiol.workflow.errors import OptionError
 from fiol.workflow.model import TrainedModel, is_path, open_model
-from fiol.workflow.options import TrainOptions, option_difference
+from fiol.workflow.options import STORED_DEFAULTS, TrainOptions, option_difference
 
 #: While all targets are the same, this many batches are read to find another one; of live data, this many rows.
 BATCHES_FOR_TARGETS, ROWS_FOR_TARGETS = 16, 100_000
@@ -79,9 +79,30 @@ class TrainingJob:
         self.reader: Any = None
         self.saved_best = 0
         self.loss_before: Any = None  #: of an update: the sum of losses of the rows before it
+        self.repeated: list[str] = []  #: files of an update whose rows the model has learned before
         self.new_classes = Counter[Any]()  #: rows of classes that the model of an update did not have
 
     # --- what to learn ------------------------------------------------------------------------
+
+    def start(self, resume: bool = False, update: str | None = None) -> None:
+        """Begin a run, or continue the checkpoint in `output` or the model in the file `update`."""
+        if resume and self.output is None:
+            raise OptionError(f"{option_text('resume', True)} has no effect without {option_text('output')}")
+        there = self.output is not None and os.path.exists(self.output)
+        if resume and there and (update is None or self.is_same_update()):
+            self.resume()
+        elif update is not None:
+            self.update(update)
+        else:
+            self.begin()
+
+    def is_same_update(self) -> bool:
+        """Return whether `output` is of an update with these files: a checkpoint, or finished with the same bytes."""
+        training = open_model(self.output or "").meta.get("training", {})
+        if training.get("asked", {}).get("updated") != self.asked["data"]:
+            return False
+        files, records = self.sources.files, training.get("digests", [])
+        return not training.get("finished") or self.sources.learned_before(records[-len(files) :]) == files
 
     def infer(self) -> None:
         """Infer how the data are read, and what is learned."""
@@ -150,11 +171,16 @@ class TrainingJob:
                 f"{path} was made with several passes or of shuffled rows, and cannot be updated exactly: "
                 "train again with all rows"
             )
+        self.repeated = self.sources.learned_before((self.state or {}).get("digests", []))
         self.sources.keep_digests()
         self.read_first_batch()
         then = {} if self.state is None else dict(self.state["asked"])
         data = [*then.get("data", []), *self.asked["data"]]
         self.asked = {**then, "data": data, "updated": self.asked["data"]}
+
+    def repetition_messages(self) -> list[str]:
+        """Return a sentence on the files of an update whose rows the model has learned before, if there are any."""
+        return [f"the model has learned the rows of {', '.join(self.repeated)} before"] if self.repeated else []
 
     def read_first_batch(self) -> None:
         """Read the first rows of an update, unless they are live, so that errors of columns come before the output."""
@@ -357,7 +383,9 @@ class TrainingJob:
     ) -> Training:
         """Make the `Training` of the run, at its beginning or where an earlier one ended."""
         o = self.options
-        regime = Regime(o.passes, o.shuffle, o.seed, o.holdout, o.early_stop)
+        regime = Regime(
+            o.passes, o.shuffle, STORED_DEFAULTS["seed"] if o.seed is None else o.seed, o.holdout, o.early_stop
+        )
         from_estimator = self.model.estimator
         if not isinstance(self.model, Learner):
             raise OptionError("a model of one learner per class is not updated by the command: use its estimator")
@@ -388,7 +416,10 @@ class TrainingJob:
         return training
 
     def run(self) -> Iterator[Any]:
-        """Train; yield the events of `Training.events`, and save at the end."""
+        """Train; yield the events of `Training.events`, and save at the end, unless the run was finished before."""
+        if self.training.finished:
+            self.remove_best()
+            return
         try:
             yield from self.training.events()
             self.refuse_unreadable_columns()

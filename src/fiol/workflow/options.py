@@ -18,6 +18,7 @@ STORED_DEFAULTS: dict[str, Any] = {
     "l1_ratio": 0.15,
     "step_size": "auto",
     "no_intercept": False,
+    "seed": 1,
 }
 #: What `features` is for a table, unless it is given.
 TABLE_FEATURES = "auto"
@@ -53,7 +54,7 @@ class TrainOptions:
     features: str | None = None
     passes: int = 1
     shuffle: int = 0
-    seed: int = 1
+    seed: int | None = None
     holdout: float = 0.0
     early_stop: int | None = None
 
@@ -75,8 +76,19 @@ class TrainOptions:
             )
         if self.early_stop is not None and self.passes == 1:
             raise OptionError(f"{option_text('early_stop')} has no effect on one pass: give {option_text('passes')}")
+        if self.seed is not None and not self.shuffle and not self.holdout:
+            raise OptionError(
+                f"{option_text('seed')} has no effect without {option_text('shuffle')} or {option_text('holdout')}"
+            )
         if self.bits is not None and self.max_features is not None:
             raise OptionError(f"{option_text('bits')} and {option_text('max_features')} exclude each other")
+        for role in ("target", "weight", "tag"):
+            name = getattr(self, role)
+            if name is not None and name in (self.columns or {}):
+                kind = option_text("columns", {name: (self.columns or {})[name]})
+                raise OptionError(
+                    f"{kind} has no effect: the column is no feature but the {role} ({option_text(role)})"
+                )
 
     def _is_elastic_net(self) -> bool:
         from fiol.names import PENALTIES, canonical_name
@@ -123,7 +135,7 @@ class TrainOptions:
     def stored(self) -> dict[str, Any]:
         """Return the options that are not the default as plain JSON values, as checkpoints keep them.
 
-        >>> TrainOptions(target="y", columns={"zip": "category"}, seed=1, passes=2).stored()
+        >>> TrainOptions(target="y", columns={"zip": "category"}, passes=2).stored()
         {'target': 'y', 'columns': ['zip=category'], 'passes': 2}
         """
         found: dict[str, Any] = {}
@@ -149,9 +161,12 @@ class TrainOptions:
 def without_defaults(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a checkpoint of any version without those that are the default, or not given."""
     defaults = {field.name: field.default for field in dataclasses.fields(TrainOptions)} | STORED_DEFAULTS
-    return {
+    found = {
         name: value for name, value in stored.items() if value not in (None, [], ()) and value != defaults.get(name)
     }
+    if not found.keys() & {"shuffle", "holdout"}:
+        found.pop("seed", None)  # without effect, but accepted by earlier versions
+    return found
 
 
 def option_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
@@ -159,7 +174,7 @@ def option_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | 
 
     Options of other versions that have their default do not count.
 
-    >>> option_difference({"seed": 1, "data": ["a.csv"]}, {"data": ["a.csv"], "seed": 2})
+    >>> option_difference({"shuffle": 9, "data": ["a.csv"]}, {"data": ["a.csv"], "shuffle": 9, "seed": 2})
     'seed 1, not 2'
     """
     before, after = without_defaults(then), without_defaults(now)
