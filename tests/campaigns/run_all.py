@@ -43,6 +43,11 @@ CAMPAIGNS = (
     Campaign("kills.py", "a process that saves is killed", ("--kills", "100")),
     Campaign("resume.py", "`fiol train` is killed and resumed", ("--kills", "20")),
     Campaign("server_kills.py", "`fiol serve` is killed under load", ("--runs", "5")),
+    Campaign(
+        "server_connections.py",
+        "idle and slow connections to `fiol serve`",
+        ("--connections", "500", "--slow", "50", "--seconds", "5"),
+    ),
     Campaign("interrupts.py", "signals in the middle of long calls", ("--signals", "2", "--rows", "200000")),
     Campaign("threads.py", "threads that share models", ("--calls", "20000")),
     Campaign("rounds.py", "a stack with adversarial members for very long", ("--rounds", "1e6")),
