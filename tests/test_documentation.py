@@ -1,6 +1,8 @@
 """README and documentation name only what exists: names, commands, options, targets, files and links."""
 
+import ast
 import importlib
+import importlib.util
 import re
 import warnings
 from pathlib import Path
@@ -71,14 +73,41 @@ def test_dotted_names_exist(page):
                 raise
 
 
+def listed_names(reference):
+    """Return the names that the reference lists, by module."""
+    found = {}
+    for module, names in re.findall(r"currentmodule:: (fiol\.[\w.]+)\n(.*?)```", reference, re.DOTALL):
+        found.setdefault(module, []).extend(re.findall(r"^   (\w+)$", names, re.MULTILINE))
+    return found
+
+
 def test_reference_lists_all_public_names():
     text = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
     of_package = text[: text.index("## Modules")]
     listed = re.findall(r"^   (\w+)$", of_package, re.MULTILINE)
     assert sorted(listed) == sorted(set(fiol.__all__) - {"checks"})
-    for module, names in re.findall(r"currentmodule:: (fiol\.\w+)\n(.*?)```", text, re.DOTALL):
-        for name in re.findall(r"^   (\w+)$", names, re.MULTILINE):
-            assert hasattr(importlib.import_module(module), name), (module, name)
+    found = listed_names(text)
+    assert len(found) > 15
+    for module, names in found.items():
+        if module == "fiol.spark":  # needs Spark
+            tree = ast.parse((ROOT / "src" / "fiol" / "spark.py").read_text(encoding="utf-8"))
+            (public,) = (ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign))
+            assert sorted(names) == sorted(public)
+        elif module == "fiol.mlflow" and importlib.util.find_spec("mlflow") is None:
+            continue
+        else:
+            for name in names:
+                assert hasattr(importlib.import_module(module), name), (module, name)
+
+
+def test_reference_lists_what_pages_import_from_modules():
+    listed = listed_names((DOCS / "reference" / "api.md").read_text(encoding="utf-8"))
+    for page in PAGES:
+        if name_of(page) in ("ARCHITECTURE.md", "docs/project/adding.md"):  # for contributors
+            continue
+        for module, names in re.findall(r"from (fiol\.[\w.]+) import ([\w, ]+)", page.read_text(encoding="utf-8")):
+            public = {*listed[module], "PerFeature"}
+            assert {name.partition(" as ")[0].strip() for name in names.split(",")} <= public, name_of(page)
 
 
 @each_page
