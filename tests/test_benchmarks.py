@@ -4,6 +4,7 @@ import importlib
 import io
 import json
 import lzma
+import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -1123,3 +1124,35 @@ def test_geometric_mean_of_ratios(story_numbers):
     *_, means = page.contest_rows(story_numbers["contests"], page.default_loss)
     assert means[-1] == "0.5"
     assert float(means[3]) == pytest.approx((0.5 / 0.6 * 0.01) ** 0.5, rel=0.01)
+
+
+def test_story_run_measures_all_sections_and_writes_its_page(tmp_path, monkeypatch):
+    for library in ("sklearn", "river", "threadpoolctl"):
+        pytest.importorskip(library)
+    interpret(monkeypatch)
+    story = load("story.__main__")
+    contests = load("story.contests")
+    monkeypatch.setattr(contests, "Task", partial(contests.Task, compiled=False))
+    monkeypatch.setattr(contests, "find_vw", lambda _: None)  # twelve processes
+    monkeypatch.setattr(story, "QUICK", story.Sizes(20, 20, 20, 5, 64, 2, 1, 1))
+    story.main(["--quick", "--folder", str(tmp_path / "new"), "--page", str(tmp_path / "page.md")])
+    found = json.loads((tmp_path / "new" / "story.json").read_text())
+    assert found["command"] == "make bench OPTIONS=--quick"
+    assert [one["name"] for one in found["contests"]] == ["made-up text", "made-up table"]
+    for one in found["contests"]:
+        assert {"fiol", "scikit-learn"} <= one["losses"].keys()
+        assert np.isfinite(list(one["losses"]["fiol"].values())).all()
+    assert found["contests"][1]["losses"].keys() >= {"River"}
+    assert all(0.0 < v < np.inf for part in ("speed", "events", "memory") for v in found[part].values())
+    assert found["growth"].keys() == {"rows", "non-zeros of a row", "features", "shards, all threads together"}
+    page = (tmp_path / "page.md").read_text()
+    assert page == (tmp_path / "new" / "benchmarks.md").read_text()
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE)[0] == "Where fiol loses"
+    assert not re.search(r"\{\w+\}|\bnan\b", page)
+    assert "| made-up table | 20 |" in page
+
+    monkeypatch.setattr(story, "measure", None)  # an earlier run is not measured again
+    (tmp_path / "page.md").unlink()
+    earlier = str(tmp_path / "new" / "story.json")
+    story.main(["--from", earlier, "--folder", str(tmp_path / "new"), "--page", str(tmp_path / "page.md")])
+    assert (tmp_path / "page.md").read_text() == page

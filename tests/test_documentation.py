@@ -78,6 +78,8 @@ def listed_names(reference):
     found = {}
     for module, names in re.findall(r"currentmodule:: (fiol\.[\w.]+)\n(.*?)```", reference, re.DOTALL):
         found.setdefault(module, []).extend(re.findall(r"^   (\w+)$", names, re.MULTILINE))
+    section = reference.partition("### fiol.spark\n")[2].partition("\n###")[0]  # a table: signatures need Spark
+    found["fiol.spark"] = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)))
     return found
 
 

@@ -10,7 +10,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,35 +41,51 @@ def made_up_table(rows: int, seed: int = 0) -> Rows:
     return data.from_array(x * np.logspace(-2, 3, 6), y)._replace(name="made-up table")
 
 
-def sets_in(folder: Path | None, quick: bool) -> tuple[list[Rows], list[Rows]]:
+class Sizes(NamedTuple):
+    """How much is measured."""
+
+    made_up: int  #: rows of made-up sets
+    largest: int  #: rows of a public set
+    text: int  #: rows of the text that times and memory are measured on
+    events: int
+    growth: int  #: rows of the longest stream
+    step_sizes: int
+    turns: int
+    shuffles: int
+
+
+FULL = Sizes(5_000, MOST_ROWS, 20_000, 5_000, 128_000, 13, 5, 2)
+QUICK = Sizes(600, 1_000, 2_000, 500, 8_000, 5, 1, 1)
+
+
+def sets_in(folder: Path | None, sizes: Sizes) -> tuple[list[Rows], list[Rows]]:
     """Return the sets of two classes, and those of numbers."""
     if folder is None:
-        n = 600 if quick else 5_000
+        n = sizes.made_up
         return [text_like(n, 2_000, 30)._replace(name="made-up text")], [made_up_table(n)]
 
     def named(sources: Sequence[Source]) -> list[Rows]:
         chosen = tuple(source for source in sources if source.name in SETS)
-        return [first_rows(rows, 1_000 if quick else MOST_ROWS) for rows in data.load(folder, sources=chosen)]
+        return [first_rows(rows, sizes.largest) for rows in data.load(folder, sources=chosen)]
 
     return named((*data.SOURCES, *data.MORE_BINARY)), named(data.NUMBERS)
 
 
-def measure(folder: Path | None, quick: bool) -> dict[str, Any]:
+def measure(folder: Path | None, sizes: Sizes) -> dict[str, Any]:
     """Return the numbers of all sections."""
-    binary, numbers = sets_in(folder, quick)
-    turns, seeds = (1, 1) if quick else (5, 2)
-    text = text_like(2_000 if quick else 20_000, 47_000)
+    binary, numbers = sets_in(folder, sizes)
+    text = text_like(sizes.text, 47_000)
     found: dict[str, Any] = {"contests": []}
     for rows, kind in [*((rows, BINARY) for rows in binary), *((rows, NUMBERS) for rows in numbers)]:
-        found["contests"].append(contest(rows, kind, seeds if rows.d <= MANY_FEATURES else 0, progress))
+        found["contests"].append(contest(rows, kind, sizes.shuffles if rows.d <= MANY_FEATURES else 0, progress))
     sections: dict[str, Callable[[], Any]] = {
         "trees": lambda: [costs.trees(rows) for rows in numbers if rows.d <= MANY_FEATURES],
-        "speed": lambda: costs.speed(text, turns),
-        "events": lambda: costs.events(500 if quick else 5_000, turns),
-        "robustness": lambda: [costs.robustness(rows, 5 if quick else 13) for rows in binary],
+        "speed": lambda: costs.speed(text, sizes.turns),
+        "events": lambda: costs.events(sizes.events, sizes.turns),
+        "robustness": lambda: [costs.robustness(rows, sizes.step_sizes) for rows in binary],
         "sparsity": lambda: [costs.sparsity(rows) for rows in binary if rows.d > 200],
         "memory": lambda: costs.memory(text),
-        "growth": lambda: costs.growth(8_000 if quick else 128_000),
+        "growth": lambda: costs.growth(sizes.growth),
     }
     for title, section in sections.items():
         progress(title)
@@ -95,7 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
         head["command"] = (
             "make bench" + (" DATA=FOLDER" if options.data else "") + (" OPTIONS=--quick" if options.quick else "")
         )
-        found = {**head, **measure(options.data, options.quick)}
+        found = {**head, **measure(options.data, QUICK if options.quick else FULL)}
         options.folder.mkdir(parents=True, exist_ok=True)
         (options.folder / "story.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     page = render(found)
