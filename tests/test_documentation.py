@@ -78,8 +78,10 @@ def listed_names(reference):
     found = {}
     for module, names in re.findall(r"currentmodule:: (fiol\.[\w.]+)\n(.*?)```", reference, re.DOTALL):
         found.setdefault(module, []).extend(re.findall(r"^   (\w+)$", names, re.MULTILINE))
-    section = reference.partition("### fiol.spark\n")[2].partition("\n###")[0]  # a table: signatures need Spark
-    found["fiol.spark"] = re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)))
+    for module in ("fiol.spark", "fiol.mlflow"):  # tables: to read signatures needs Spark
+        section = reference.partition(f"### {module}\n")[2].partition("\n###")[0]
+        rows = re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
+        found[module] = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     return found
 
 
