@@ -1,0 +1,79 @@
+"""Requests of the guide on serving, as they are printed there, to a server with the model of `fiol demo`."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from server.serving import client_of
+from tests.commands import CliRunner
+
+import fiol
+from fiol.cli import main
+from fiol.server.messages import LabelRules
+
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "serving.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def client(tmp_path):
+    """A client of a server with the model `tickets`."""
+    done = CliRunner().invoke(main, ["demo", str(tmp_path), "--rows", "250"])
+    assert done.exit_code == 0, done.output
+    model = fiol.train(str(tmp_path / "tickets.csv"), target="escalated", features="linear")
+    with client_of(tmp_path / "journal", models=()) as client:
+        client.registry.add("tickets", model, LabelRules())
+        yield client
+
+
+def curl_requests():
+    """Return path and body of the requests by curl."""
+    (block,) = (one for one in blocks("bash") if one.startswith("curl"))
+    return re.findall(
+        r"curl -s localhost:8080(\S+) -H 'content-type: application/json' \\\n +-d '(.*?)'", block, re.DOTALL
+    )
+
+
+def test_requests_by_curl_are_answered(client):
+    predict, label, learn = curl_requests()
+    answer = client.post(predict[0], json.loads(predict[1]))
+    assert answer.status == 200, answer.body
+    found = answer.json()
+    (prediction,) = found["predictions"]
+    assert prediction["label"] in found["labels"] == ["no", "yes"]
+    assert sum(prediction["probabilities"]) == pytest.approx(1.0)
+    before = found["round"]
+    answer = client.post(label[0], json.loads(label[1]))
+    assert answer.status == 200, answer.body
+    answer = client.post(learn[0], json.loads(learn[1]))
+    assert answer.status == 200, answer.body
+    assert client.get("/models/tickets").json()["round"] == before + 3
+
+
+def test_python_client_of_the_guide_predicts_and_learns(client):
+    (block,) = blocks("python")
+    block = block.replace("127.0.0.1:8080", f"127.0.0.1:{client.port}").replace(
+        "client.predict", "found = client.predict"
+    )
+    before = client.get("/models/tickets").json()["round"]
+    names = {}
+    exec(block, names)
+    assert {"score", "label", "probabilities", "round"} <= names["found"].keys()
+    assert client.get("/models/tickets").json()["round"] == before + 2
+
+
+def test_specification_of_the_guide_makes_a_model_and_its_shadow(client):
+    (block,) = blocks("json")
+    answer = client.request("PUT", "/models/live", {"specification": json.loads(block)})
+    assert answer.status == 201, answer.body
+    (shadow,) = re.findall(r'`(\{"copy_of".*?\})`', GUIDE)
+    answer = client.request("PUT", "/models/words", json.loads(shadow))
+    assert answer.status == 201, answer.body
+    row = {"features": {"product": "billing", "plan": "team", "message": "urgent refund"}, "label": "yes"}
+    assert client.post("/models/live/learn", {"rows": [row]}).status == 200
+    assert client.get("/models/words").json()["round"] == 1
+    assert client.post("/models/live/promote", {}).status == 200
