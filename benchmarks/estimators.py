@@ -169,12 +169,15 @@ def fit(model: Any, task: Task) -> Any:
 def accuracies(task: Task, seeds: int) -> dict[str, Any]:
     """Mean accuracy, or R^2, on the rows for tests, after one pass at default settings, alone and behind a scaler.
 
-    With each its standard error over seeds, and the worst.
+    With each its standard error over seeds, and the worst. Of dense rows also with curves and pairs.
     """
     theirs, ours = (SGDRegressor, FIOLRegressor) if task.numeric else (SGDClassifier, FIOLClassifier)
     found: dict[str, Any] = {"task": task.name, "what": "R2" if task.numeric else "accuracy"}
-    for name, kind, options in (("sklearn", theirs, ONE_PASS), ("fiol", ours, {"max_iter": 1})):
-        for scaled in (False, True):
+    kinds = [("sklearn", theirs, ONE_PASS), ("fiol", ours, {"max_iter": 1})]
+    if not sparse.issparse(task.X):
+        kinds.append(("fiol auto", ours, {"max_iter": 1, "features": "auto"}))
+    for name, kind, options in kinds:
+        for scaled in (False,) if name == "fiol auto" else (False, True):
             scores = []
             for seed in range(seeds):
                 model = kind(random_state=seed, **options)
@@ -240,10 +243,10 @@ def report(passes: list[dict[str, Any]], events: dict[str, float], learned: list
     if passes:
         report_times(passes, events)
     print("\nAfter one pass at default settings, on rows for tests: mean, its standard error, and worst of all seeds")
-    means, worst = ("sklearn", "sklearn scaled", "fiol", "fiol scaled"), ("sklearn worst", "fiol worst")
-    rows = []
+    means = ("sklearn", "sklearn scaled", "fiol", "fiol scaled", "fiol auto")
+    worst, rows = ("sklearn worst", "fiol worst"), []
     for a in learned:
-        both = [f"{a[c]:.4g} ({a[f'{c} error']:.1g})" for c in means]
+        both = [f"{a[c]:.4g} ({a[f'{c} error']:.1g})" if c in a else "-" for c in means]
         rows.append([a["task"], a["what"], *both, *(f"{a[c]:.4g}" for c in worst)])
     print(table(["", "", *means, *worst], rows))
     large = [found for found in passes if found["rows"] > LARGE]

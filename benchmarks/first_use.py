@@ -40,6 +40,13 @@ learner = fiol.Learner()
 learner.learn(X, y)
 learner.predict(X)
 """,
+    "auto": """
+X, y = draw.standard_normal((400, 12)), draw.choice([-1.0, 1.0], 400)
+wall, cpu = time.perf_counter(), time.process_time()
+learner = fiol.Learner(features="auto")
+learner.learn(X, y)
+learner.predict(X)
+""",
     "single, l1": """
 X, y = draw.standard_normal((200, 12)), draw.choice([-1.0, 1.0], 200)
 wall, cpu = time.perf_counter(), time.process_time()

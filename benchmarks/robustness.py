@@ -1,4 +1,4 @@
-"""The default learner where linear models lose: outliers, passes, offsets of columns and targets, shares of classes.
+"""The default learner where linear models lose: outliers, passes, offsets, targets, shares of classes, first rows.
 
     python -m benchmarks.robustness [--data DIR] [--json FILE] [--quick]
 
@@ -12,6 +12,8 @@
   of the targets around 0;
 - classes: the log loss of a stream whose share of positive rows falls from 0.5 to 0.05, at once or slowly, while the
   columns keep their meaning: of all rows, and of a fortieth after the middle, beside that of the true probabilities;
+- first rows: the squared error of the first 25 rows of two files of Vowpal Wabbit's tests, labels as numbers, each
+  predicted before it is learned from, beside that of Vowpal Wabbit (with `--data`);
 - usual: the progressive losses of the default on all sets of benchmarks.tuning with one score; without `--data`, and
   with `--quick`, on made-up rows.
 
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +36,7 @@ import numpy as np
 from benchmarks import data
 from benchmarks.report import header, progress, table
 from benchmarks.tuning import BINARY, CLASSES, SETS, log_loss, made_up
-from fiol import Learner, Stacked
+from fiol import Learner, Stacked, read
 
 
 class Sizes(NamedTuple):
@@ -231,6 +234,34 @@ def classes(rows: int, seeds: int = 5) -> Iterator[Found]:
             yield Found("classes", f"share changes {name}, {part}", "log loss", *losses)
 
 
+def first_rows(folder: Path) -> Iterator[Found]:
+    """Streams of 25 rows; nothing beside if Vowpal Wabbit is not installed."""
+    for name in ("0001_25.dat", "0002_25.dat"):
+        for path in filter(Path.is_file, (folder / name, folder / "vw" / name)):
+            learner = Learner("squared")
+            errors = [learner.learn(batch.X, batch.y) - batch.y for batch in read(path)]
+            yield Found("first rows", name, "squared error", mean_square(np.concatenate(errors)), vw_error(path))
+
+
+def vw_error(path: Path) -> float | None:
+    """Return the mean squared error of what Vowpal Wabbit predicts before it learns; None if it is not installed."""
+    try:
+        import vowpalwabbit
+    except ImportError:
+        return None
+    y = np.array([float(line.split()[0]) for line in path.read_text().splitlines()])
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder, "said")
+        model = vowpalwabbit.Workspace(f"-d {path} -p {said} --quiet")
+        model.run_parser()
+        model.finish()
+        return mean_square(np.loadtxt(said, ndmin=1, usecols=0) - y)
+
+
+def mean_square(errors: Any) -> float:
+    return float(np.mean(np.square(errors)))
+
+
 def usual(folder: Path | None, rows: int) -> Iterator[Found]:
     """Progressive losses of the default on the sets of a folder, or on made-up rows; nothing beside."""
     if folder is None:
@@ -250,6 +281,8 @@ def measure(sizes: Sizes, folder: Path | None) -> Iterator[Found]:
     yield from offsets(sizes.offsets)
     yield from targets(sizes.targets)
     yield from classes(sizes.classes)
+    if folder is not None:
+        yield from first_rows(folder)
     yield from usual(folder, sizes.usual)
 
 

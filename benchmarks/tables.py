@@ -1,16 +1,19 @@
 """Tables: linear, additive and pairwise models beside River's trees and forests, Vowpal Wabbit, and boosted trees.
 
     python -m benchmarks.tables [--data DIR] [--quick] [--json FILE] [--rows N] [--rival-rows N] [--seeds N]
+        [--rival-seeds N]
 
 Progressive losses, in the order of the file and shuffled: squared error relative to that of the running mean, or log
-loss. Rivals that are slow see the first rows only, and are compared with our losses of the same rows. Batch references
-learn from the first four fifths; all losses of the last fifth are compared. Times are processor time per row of a
-made-up table of ten columns, in turns.
+loss; and the loss of the stack of `auto` relative to that of its best level. Rivals that are slow see the first rows
+only, and are compared with our losses of the same rows; of several settings of a rival the best counts. Batch
+references learn from the first four fifths; all losses of the last fifth are compared. Times are processor time per row
+of a made-up table of ten columns, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import math
 import os
@@ -33,6 +36,12 @@ LEAST = 1e-6
 #: Bags of an EBM, whose default is 14: each takes as long as all others here.
 EBM_BAGS = 2
 VW_RATES = (0.05, 0.2, 0.5, 2.0)
+#: Interactions of Vowpal Wabbit, whose `-q ::` has no squares. Namespace b has the columns of namespace a again, so
+#: that ab are all pairs with squares.
+VW_INTERACTIONS = {
+    "VW -q ::": ("--ignore b -q ::",),
+    "VW --interactions": ("--ignore_linear b --interactions ab", "--ignore b --interactions :: --interactions :::"),
+}
 RIVER_RATES = (0.003, 0.01, 0.03, 0.1)
 
 
@@ -158,9 +167,8 @@ def learner_for(found: Table, features: str) -> Learner:
     return Learner(loss=loss, features=features)
 
 
-def our_predictions(found: Table, features: str) -> Any:
+def our_predictions(learner: Learner, found: Table) -> Any:
     """Return what our learner predicts for every row before it learns from it."""
-    learner = learner_for(found, features)
     if found.classes == 0:
         return learner.learn(found.X, found.y)
     if found.classes == 2:
@@ -213,24 +221,28 @@ def even(found: Table) -> list[float]:
     return [1.0 / found.classes] * found.classes
 
 
-def vw_predictions(found: Table, rate: float) -> Any:
-    """Return what Vowpal Wabbit predicts with all products of columns; None for several classes."""
+def vw_predictions(found: Table, interactions: str, rate: float) -> Any:
+    """Return what Vowpal Wabbit predicts for every row before it learns from it."""
     import vowpalwabbit  # type: ignore[import-untyped]
 
-    if found.classes > 2:
-        return None
-    loss = "--loss_function logistic --link logistic" if found.classes else "--loss_function squared"
-    labels = np.where(found.y == 1, 1, -1) if found.classes else found.y
+    loss, labels = "--loss_function squared", found.y.tolist()
+    if found.classes == 2:
+        loss, labels = "--loss_function logistic --link logistic", np.where(found.y == 1, 1, -1).tolist()
+    elif found.classes:
+        loss, labels = f"--loss_function logistic --oaa {found.classes} --probabilities", (found.y + 1).tolist()
     with tempfile.TemporaryDirectory() as folder:
         rows, said = Path(folder, "rows"), Path(folder, "said")
         with open(rows, "w") as file:
-            for x, y in zip(found.X, labels, strict=True):
-                entries = " ".join(f"{i}:{value!r}" for i, value in enumerate(x.tolist()) if value)
-                file.write(f"{float(y)!r} | {entries}\n")
-        model = vowpalwabbit.Workspace(f"-d {rows} -p {said} --quiet -q :: -b 22 -l {rate} {loss}")
+            for x, y in zip(found.X.tolist(), labels, strict=True):
+                entries = " ".join(f"{i}:{value!r}" for i, value in enumerate(x) if value)
+                file.write(f"{y!r} |a {entries} |b {entries}\n")
+        model = vowpalwabbit.Workspace(f"-d {rows} -p {said} --quiet {interactions} -b 22 -l {rate} {loss}")
         model.run_parser()
         model.finish()
-        return np.loadtxt(said, ndmin=1)
+        lines = said.read_text().split("\n")[: len(labels)]
+    if found.classes <= 2:
+        return np.array(lines, float)
+    return np.array([[entry.partition(":")[2] for entry in line.split()] for line in lines], float)
 
 
 def batch_losses(found: Table) -> dict[str, float]:
@@ -251,7 +263,7 @@ def batch_losses(found: Table) -> dict[str, float]:
         kind = ExplainableBoostingRegressor if numbers else ExplainableBoostingClassifier
         models["EBM"] = lambda: kind(outer_bags=EBM_BAGS, n_jobs=1)
     except ImportError:
-        pass
+        pass  # `main` prints it
     cut = len(found.y) * 4 // 5
     last, losses = found.take(slice(cut, None)), dict[str, float]()
     base = baseline(found)[cut:]
@@ -292,7 +304,10 @@ def compare(found: Table, order: str, limits: Limits, rivals: bool) -> dict[str,
     ours = dict[str, Any]()
     for features in LEVELS:
         progress(f"{found.name}, {order}: {features}")
-        ours[features] = losses_of(found, our_predictions(found, features))
+        learner = learner_for(found, features)
+        ours[features] = losses_of(found, our_predictions(learner, found))
+        if features == "auto":
+            record["stack / best level"] = above_best_level(learner)
     record["loss"] = {name: relative(own, base, everything) for name, own in ours.items()}
     record["last fifth"] = {name: relative(own, base, last) for name, own in ours.items()}
     if rivals:
@@ -300,6 +315,12 @@ def compare(found: Table, order: str, limits: Limits, rivals: bool) -> dict[str,
         if len(found.y) <= limits.batch_rows:
             record["last fifth"] |= batch_losses(found)
     return {"table": found.name, "order": order, "rows": len(found.y), "columns": found.X.shape[1], **record}
+
+
+def above_best_level(learner: Any) -> float:
+    """Return the progressive loss of the stack of levels divided by that of the best level."""
+    stack, *levels = learner.engine.mean_losses().tolist()
+    return float(stack / min(levels))
 
 
 def first_rows(found: Table, order: str, ours: Any, base: Any, limits: Limits) -> dict[str, Any]:
@@ -318,15 +339,15 @@ def first_rows(found: Table, order: str, ours: Any, base: Any, limits: Limits) -
         assert best is not None
         loss, rows, each = best
         compared[name] = {"loss": loss, "rows": rows, "us": 1e6 * each, **same_rows(ours, base, rows)}
-    runs = []
-    for rate in VW_RATES:
-        progress(f"{found.name}, {order}: Vowpal Wabbit {rate}")
-        said = vw_predictions(some, rate)
-        if said is not None:
-            runs.append(relative(losses_of(some, said), base[: len(some.y)], slice(0, None)))
-    if runs:
+    for name, choices in VW_INTERACTIONS.items():
+        losses = []
+        for interactions in choices:
+            for rate in VW_RATES:
+                progress(f"{found.name}, {order}: Vowpal Wabbit {interactions} -l {rate}")
+                said = vw_predictions(some, interactions, rate)
+                losses.append(relative(losses_of(some, said), base[: len(some.y)], slice(0, None)))
         rows = len(some.y)
-        compared["VW -q ::"] = {"loss": min(runs), "rows": rows, **same_rows(ours, base, rows)}
+        compared[name] = {"loss": min(losses), "rows": rows, **same_rows(ours, base, rows)}
     return compared
 
 
@@ -359,8 +380,15 @@ def times(rows: int, turns: int) -> dict[str, float]:
 
 def shown(records: list[dict[str, Any]]) -> str:
     """Return the tables of losses."""
-    head = ["progressive loss", "order", "rows", *LEVELS]
-    rows = [[r["table"], r["order"], f"{r['rows']:,}", *(f"{r['loss'][f]:.4f}" for f in LEVELS)] for r in records]
+    head = ["progressive loss", "order", "rows", *LEVELS, "stack / best level"]
+    rows = [
+        [
+            *(r["table"], r["order"], f"{r['rows']:,}"),
+            *(f"{r['loss'][f]:.4f}" for f in LEVELS),
+            number(r["stack / best level"]),
+        ]
+        for r in records
+    ]
     parts = [table(head, rows)]
     rows = [
         [r["table"], r["order"], name, f"{own['rows']:,}", f"{own['loss']:.4f}", *(f"{own[f]:.4f}" for f in LEVELS)]
@@ -389,6 +417,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rival-seeds", type=int, default=1, help="shuffled orders in which rivals learn too")
     parser.add_argument("--rows", type=int, help="of every table, the first ones")
     parser.add_argument("--rival-rows", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=20.0, help="for each rival of River")
@@ -405,7 +434,12 @@ def main(arguments: list[str] | None = None) -> None:
     if not given.quick:
         tables += [*packaged(), *(of_files(given.data, chosen) if given.data is not None else ())]
     records = list[dict[str, Any]]()
-    head = header("benchmarks.tables", arguments, given.quick, ("scikit-learn", "river", "vowpalwabbit"))
+    packages = ["scikit-learn", "river", "vowpalwabbit"]
+    if importlib.util.find_spec("interpret") is not None:
+        packages.append("interpret-core")
+    elif not given.ours:
+        print("EBM: interpret is not installed")
+    head = header("benchmarks.tables", arguments, given.quick, packages)
     for found in tables:
         if chosen and found.name not in chosen:
             continue
@@ -413,7 +447,7 @@ def main(arguments: list[str] | None = None) -> None:
         for seed in range(-1, given.seeds):
             order = "file" if seed < 0 else f"shuffled {seed}"
             rows = np.random.default_rng(seed).permutation(len(found.y)) if seed >= 0 else np.arange(len(found.y))
-            records.append(compare(found.take(rows), order, limits, rivals=seed <= 0 and not given.ours))
+            records.append(compare(found.take(rows), order, limits, rivals=seed < given.rival_seeds and not given.ours))
             if given.json is not None:
                 write(given.json, {**head, "records": records})
     cost = times(1000 if given.quick else 50_000, 1 if given.quick else 3)

@@ -383,7 +383,7 @@ def test_estimators_are_scored_with_and_without_a_scaler(estimators, monkeypatch
     from sklearn.base import BaseEstimator
 
     class Model(BaseEstimator):
-        def __init__(self, random_state=None, max_iter=1, tol=None):
+        def __init__(self, random_state=None, max_iter=1, tol=None, features="linear"):
             self.random_state = random_state
 
         def fit(self, X, y):
@@ -400,6 +400,7 @@ def test_estimators_are_scored_with_and_without_a_scaler(estimators, monkeypatch
     alone, scaled = {"sklearn": 11.0, "sklearn worst": 10.0}, {"sklearn scaled": 2.0, "sklearn scaled worst": 1.0}
     alone["sklearn error"] = scaled["sklearn scaled error"] = 3**-0.5  # of 10, 11 and 12
     expected = {**alone, **scaled} | {key.replace("sklearn", "fiol"): v for key, v in {**alone, **scaled}.items()}
+    expected |= {key.replace("sklearn", "fiol auto"): v for key, v in alone.items()}  # dense rows have curves as well
     assert found == pytest.approx({"task": "t", "what": "accuracy", **expected})
 
 
@@ -948,6 +949,15 @@ def test_robustness_compares_merits_by_difference_and_losses_by_ratio(robustness
     assert robustness.Found("usual", "n", "log loss", 0.5).compared() == ""
 
 
+def test_robustness_finds_the_first_rows_of_a_folder(robustness, tmp_path):
+    (tmp_path / "vw").mkdir()
+    (tmp_path / "vw" / "0001_25.dat").write_text("1 |f a:2 b\n0 |f c:-1\n")
+    (found,) = robustness.first_rows(tmp_path)
+    assert (found.group, found.name, found.unit) == ("first rows", "0001_25.dat", "squared error")
+    assert 0.0 < found.measured <= 1.0
+    assert found.beside is None or 0.0 < found.beside <= 1.0
+
+
 def test_robustness_scaler_knows_only_rows_so_far(robustness):
     X = np.random.default_rng(0).normal(5.0, 2.0, (9, 2))
     found = robustness.standardized_so_far(X)
@@ -961,6 +971,51 @@ def test_robustness_with_missing_data_raises(robustness, tmp_path, capsys):
     with pytest.raises(SystemExit):
         robustness.main(["--data", str(tmp_path / "none")])
     assert "is no folder" in capsys.readouterr().err
+
+
+# --- benchmarks.tables ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tables():
+    pytest.importorskip("sklearn")
+    return load("tables")
+
+
+def test_tables_compare_the_stack_with_its_best_level(tables, monkeypatch, capsys):
+    interpret(monkeypatch)
+    found = next(tables.made_up(40))
+    record = tables.compare(found, "file", tables.Limits(0, 0.0, 0), rivals=False)
+    assert record["stack / best level"] > 0.9
+    assert record["loss"].keys() == set(tables.LEVELS)
+    head = tables.shown([record]).splitlines()[0]
+    assert head.split()[-5:] == ["auto", "stack", "/", "best", "level"]
+
+
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_tables_have_predictions_of_vowpal_wabbit_for_every_row(tables, classes):
+    pytest.importorskip("vowpalwabbit")
+    draw = np.random.default_rng(0)
+    X = draw.normal(size=(60, 3))
+    y = X[:, 0] ** 2 if classes == 0 else draw.integers(0, classes, 60)
+    found = tables.Table("t", X, y, classes)
+    for choices in tables.VW_INTERACTIONS.values():
+        for interactions in choices:
+            said = tables.vw_predictions(found, interactions, 0.5)
+            assert said.shape == ((60, 3) if classes == 3 else (60,))
+            assert np.isfinite(tables.losses_of(found, said)).all()
+
+
+def test_tables_say_that_interpret_is_missing(tables, monkeypatch, capsys):
+    interpret(monkeypatch)
+    monkeypatch.setattr(tables, "times", lambda rows, turns: {})
+    monkeypatch.setattr(tables, "compare", lambda found, order, limits, rivals: asked.append(rivals) or {})
+    monkeypatch.setattr(tables, "shown", lambda records: "")
+    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
+    asked = []
+    tables.main(["--only", "made-up noisy", "--seeds", "3", "--rival-seeds", "2", "--rows", "9", "--rival-rows", "9"])
+    assert "EBM: interpret is not installed" in capsys.readouterr().out
+    assert asked == [True, True, True, False]  # the file's order, then shuffled
 
 
 # --- all --------------------------------------------------------------------------------------
