@@ -8,9 +8,8 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed, set_score
-from fiol.components.step_sizes import LARGEST_SUM
 from fiol.engine.ensemble.best_member import overflows, scores_of_member
-from fiol.engine.ensemble.stack_rules import unit_and_reach
+from fiol.engine.ensemble.stack_rules import rate_of_row, unit_and_reach
 from fiol.engine.ensemble.stack_state import FROZEN, GONE, MASS, T
 
 #: In the unit of the loss, squared errors count as at most this many squared standard deviations.
@@ -129,8 +128,8 @@ def bayes_row(stack, loss, scores, y, weight, state, values, one, out):
     state.losses[0] += weight * loss.value(score, y)
     unit = unit_of_loss(loss, scores, score, y, weight, ticks)
     ticks[MASS] += weight
-    rate = weight / unit if unit > 0.0 else inf
-    if rate <= LARGEST_SUM:
+    rate = rate_of_row(weight, unit)
+    if rate < inf:
         weigh(stack, state, values, rate)
     return score
 

@@ -24,10 +24,18 @@ from fiol.components.simd import (
     totals,
     with_lane,
 )
-from fiol.components.step_sizes.rule import LARGEST_SUM
 from fiol.engine.ensemble.exact_root import root_in_lanes
 from fiol.engine.ensemble.newton_stack import information_is_new, take_out
-from fiol.engine.ensemble.stack_rules import bounded_step, curvature_part, judged_share, label_pull, unit_and_reach
+from fiol.engine.ensemble.stack_rules import (
+    bounded_step,
+    curvature_part,
+    judged_share,
+    label_pull,
+    lost_variance,
+    pooled_share,
+    rate_of_row,
+    unit_and_reach,
+)
 from fiol.engine.ensemble.stack_state import CURVATURES, FROZEN, LOST, MASS, PULLS, SHRUNK, THERE, T
 
 
@@ -107,8 +115,8 @@ def prepare_stacks(stack, loss, quad, z, y, weight, members, state, buffers):
     unit, reach, rate = 1.0, 1.0, 0.0
     if counts:
         unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
-        rate = weight / unit if unit > 0.0 else inf
-    goes_on = counts and rate <= LARGEST_SUM  # else there has been no loss, or an infinite one
+        rate = rate_of_row(weight, unit)
+    goes_on = counts and rate < inf
     if not goes_on:
         rate = 0.0
     # 3. Where the step of each goes, and how far.
@@ -157,8 +165,8 @@ def share_out_lanes(stack, values, rate, t, state, buffers):
     best = smaller(smaller(lane(values, 0), lane(values, 1)), lane(values, 2))
     share = judged_share(load_lanes(state.share, 0, values), values, best, rate, t)
     common = stack.common_share(t)
-    parts = load_lanes(buffers.rows, 4 * THERE, values) * (common / J)
-    store(state.share, 0, share * ((1.0 - common) / total(share)) + parts)
+    there = load_lanes(buffers.rows, 4 * THERE, values)
+    store(state.share, 0, pooled_share(share, total(share), common, J, there))
 
 
 @inlined_strictly
@@ -172,7 +180,7 @@ def move_stacks(stack, loss, quad, y, members, state, buffers, steps, root, met)
     pulls, h, growth = moves
     store(rows, 4 * PULLS, pulls)
     store(rows, 4 * CURVATURES, h)
-    store(rows, 4 * LOST, h / (1.0 + growth))
+    store(rows, 4 * LOST, lost_variance(h, growth))
     for j in range(J):
         moved = load_lanes(u, j * n, like)
         store(v, j * n, load_lanes(v, j * n, like) + rows[4 * PULLS + j] * moved)

@@ -11,8 +11,16 @@ from fiol.compiler.compiled import inlined, jit
 from fiol.components.combiners import MOST_DECLINE, MOST_INFORMATION, OVERFLOWN
 from fiol.components.component import borrowed, value_at
 from fiol.components.simd import larger, smaller
-from fiol.components.step_sizes.rule import LARGEST_SUM
-from fiol.engine.ensemble.stack_rules import bounded_step, curvature_part, judged_share, label_pull, unit_and_reach
+from fiol.engine.ensemble.stack_rules import (
+    bounded_step,
+    curvature_part,
+    judged_share,
+    label_pull,
+    lost_variance,
+    pooled_share,
+    rate_of_row,
+    unit_and_reach,
+)
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, MASS, NEXT, SHRUNK, T
 
 
@@ -133,7 +141,7 @@ def share_out(stack, state, values, rate, t):
         total += state.share[j]
     common = stack.common_share(t)
     for j in range(J):
-        state.share[j] = (1.0 - common) * (state.share[j] / total) + common / J
+        state.share[j] = pooled_share(state.share[j], total, common, J, 1.0)
 
 
 @inlined
@@ -168,7 +176,7 @@ def move_stack(stack, loss, j, s, y, t, peak, rate, unit, reach, state, buffers)
     p, wrong = rate * q, label_pull(stack, loss, value_at(stack.forgets, j), t, peak, y)
     root, met = loss.exact_step(s - p * wrong, p, 0.0, reach, y, 1.0)
     pull, h, growth = bounded_step(stack, loss, s, root - wrong, met, q, rate, unit, part, reach, y)
-    less = h / (1.0 + growth)
+    less = lost_variance(h, growth)
     for k in range(K):
         v[k] += pull * u[k]
         a, b = h * z[k], less * u[k]
@@ -208,8 +216,8 @@ def stack_row(stack, loss, scores, y, weight, state, buffers):
     ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach = unit_and_reach(loss, score, y, weight, stack.robust, ticks)
-    ticks[T], rate = t, weight / unit if unit > 0.0 else inf
-    if not rate <= LARGEST_SUM:  # there has been no loss, or an infinite one
+    ticks[T], rate = t, rate_of_row(weight, unit)
+    if rate == inf:
         return score
     # 3. The share of each stack.
     for j in range(J):

@@ -77,6 +77,31 @@ def bounded_step(stack, loss, s, beta, met, q, rate, unit, part, reach, y):
 
 
 @inlined_strictly
+def lost_variance(h, growth):
+    """Return what a row with the curvature h takes from the inverse of information, in units of its u u'.
+
+    (A + h z z')^-1 = P - h / (1 + growth) u u' with P = A^-1, u = P z and growth = h <z, u> (Sherman and Morrison).
+    """
+    return h / (1.0 + growth)
+
+
+@inlined_strictly
+def rate_of_row(weight, unit):
+    """Return the factor of a row's losses, in the unit of the loss; infinite if all losses so far are 0 or infinite."""
+    rate = weight / unit if unit > 0.0 else inf
+    return rate if rate <= LARGEST_SUM else inf
+
+
+@inlined_strictly
+def pooled_share(share, total, common, stacks, there):
+    """Return a stack's share after normalization, of which the part `common` is divided equally among all stacks.
+
+    `there` is 1, or 0 in a lane without a stack.
+    """
+    return share * ((1.0 - common) / total) + there * (common / stacks)
+
+
+@inlined_strictly
 def judged_share(share, value, best, rate, t):
     """Return the share of a stack before normalization, whose loss in round t was rate times its value."""
     return share * larger(1.0 / (1.0 + t), exponential(rate * (best - value)))  # also where losses are infinite
