@@ -13,7 +13,7 @@ import fiol
 from fiol.algorithms.anchors import outgrown
 from fiol.algorithms.state import make_row_buffers
 from fiol.compiler.compiled import interpreted
-from fiol.components.step_sizes import Observation, shrink_for
+from fiol.components.step_sizes import Observation, merge_shards, shrink_for
 from fiol.engine.round import rounds
 
 uses_of = interpreted(rounds.uses_of)
@@ -441,3 +441,12 @@ def test_compiled_steps_with_a_unit_match_interpreter(loss, inner):
     update = fiol.FIOL(loss, fiol.Ridge(1e-3), fiol.ScaleFree(inner))
     scores = [fiol.Learner(update, compiled=compiled).learn(X, abs(y)) for compiled in (False, True)]
     np.testing.assert_allclose(scores[1], scores[0], rtol=1e-9, atol=1e-9)
+
+
+def test_merge_keeps_first_weight_of_new_feature():
+    """The first value of a feature shrinks no weight, in rounds and merges; entropic weights begin above 0."""
+    base, seen = np.zeros((1, 2)), np.array([[1.0, 2.0]])
+    w, moved = np.array([0.5]), np.array([0.7])
+    merged = merge_shards(fiol.ScaleFree(fiol.AdaGrad()), base, [seen, seen], w, [moved, moved], [np.ones(1)] * 2)
+    assert merged.w == w
+    np.testing.assert_allclose(merged.change, 2 * 0.2 / np.sqrt(2.0))

@@ -28,6 +28,7 @@ from fiol.components.component import (
 )
 from fiol.components.row import Floats, Indices, RowBuffers, nth
 from fiol.components.step_sizes import StepSize, shrink_for
+from fiol.components.step_sizes.rule import outgrows
 
 if TYPE_CHECKING:
     from fiol.algorithms.plan import Plan
@@ -307,7 +308,7 @@ def outgrown(step_size: StepSize, x: Floats, buffers: RowBuffers) -> bool:
     """Return whether `shrink_for` is not 1 for any value of a row."""
     found = False
     for j in range(x.shape[0]):
-        found |= abs(x[j]) > step_size.peak(buffers.statistics[:, j]) > 0.0
+        found |= outgrows(abs(x[j]), step_size.peak(buffers.statistics[:, j]))
     return found
 
 

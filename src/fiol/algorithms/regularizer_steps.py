@@ -16,6 +16,7 @@ from fiol.components.component import (
 )
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, Indices, RowBuffers, nth
+from fiol.components.simd import ridge_factor
 
 if TYPE_CHECKING:
     from fiol.algorithms.plan import Plan
@@ -60,7 +61,7 @@ class RegularizerStep(Component):
         return w
 
     def ridge_factor(self, ridge: float) -> float:
-        return 1.0 / (1.0 + ridge)
+        return ridge_factor(ridge)  # type: ignore[no-any-return]
 
     def count(self, t: float) -> float:
         return t

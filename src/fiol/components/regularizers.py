@@ -19,7 +19,7 @@ import numpy as np
 from fiol.components.component import Component, PerFeature, check_complete, require, value_at
 from fiol.components.row import Floats, Indices, nth
 from fiol.components.scalars import HUGE, clamp, power_sums, sign, soft_threshold
-from fiol.components.simd import decay, is_mild, larger, mild_decay, smaller
+from fiol.components.simd import decay, is_mild, larger, mild_decay, ridge_factor, smaller
 
 
 class Regularizer(Component):
@@ -195,7 +195,7 @@ class Elastic(Regularizer):
 
     def shrink(self, step: float, i: int) -> float:
         l2 = self.l2(i)  # a literal 0 here vanishes from the compiled loops
-        return 1.0 / (1.0 + step * l2) if l2 != 0.0 else 1.0
+        return ridge_factor(step * l2) if l2 != 0.0 else 1.0  # type: ignore[no-any-return]
 
     def prox(self, u: float, step: float, i: int) -> float:
         return soft_threshold(u, step * self.l1(i)) * self.shrink(step, i)

@@ -243,6 +243,11 @@ def decay(pull: Any, h: Any, n: Any) -> Any:
     return kept, choose(y > NEAR_ONE, 1.0 - kept, lost)
 
 
+def ridge_factor(pull: Any) -> Any:
+    """Return the part of a weight that one round of a ridge leaves, 1 / (1 + pull): see `decay`."""
+    return 1.0 / (1.0 + pull)
+
+
 def is_mild(pull: float, h: float, n: float) -> bool:
     """Return whether `mild_decay` is exact, as it is for most of what happens while a feature is absent."""
     return pull <= 2.0**-6 * h and n * pull <= NEAR_ONE * h

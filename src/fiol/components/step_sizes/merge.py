@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.step_sizes.protocol import StepSize, statistics_of
-from fiol.components.step_sizes.rule import merge_share, precision
+from fiol.components.step_sizes.rule import merge_share, precision, shrink
 
 
 class MergedShards(NamedTuple):
@@ -33,10 +33,7 @@ def merge_shards(
     kept, rule = step_size.statistics(), step_size.rule()
     peaks = [record[:, kept.index("peak")] if "peak" in kept else np.ones(len(base)) for record in (base, *records)]
     peak = np.max(peaks, axis=0)
-    shrunk = [
-        for_scores(np.divide(own, peak, out=np.ones(len(peak)), where=peak > own), weight) * weight
-        for own, weight in zip(peaks, (w, *weights), strict=True)
-    ]
+    shrunk = [for_scores(shrink(own, peak), weight) * weight for own, weight in zip(peaks, (w, *weights), strict=True)]
     seen = np.maximum(np.sum(updated, axis=0), 1)
     known = [precision(rule, peak * peak, summed_curvatures(kept, record)) for record in (base, *records)]
     total = known[0] + sum(own - known[0] for own in known[1:])

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fiol.components.component import Component, PerFeature
 from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats, RowBuffers
-from fiol.components.step_sizes.rule import Observation, RoundScale, StepOutcome, StepRule, learned_value
+from fiol.components.step_sizes.rule import (
+    Observation,
+    RoundScale,
+    StepOutcome,
+    StepRule,
+    learned_value,
+    shrink,
+    step_length,
+)
 
 #: Names of arrays that every learner has, so that no statistic may be called so.
 TAKEN = ("w", "mark", "total", "statistics")
@@ -157,8 +165,7 @@ class StepSize(Component):
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
         """Return eta / h; 0 for a feature about which nothing is known."""
-        h = self.h(s, 1.0)
-        return eta / h if h > 0.0 else 0.0
+        return step_length(eta, self.h(s, 1.0))  # type: ignore[no-any-return]
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
         """Return the share of a feature with the record s in the variance of a score; nan if curvatures are not kept.
@@ -270,8 +277,7 @@ def scale_of(step_size: StepSize, s: Floats) -> float:
 def shrink_for(step_size: StepSize, x: float, s: Floats) -> float:
     """Return the factor of a feature's weight before its round: less than 1 for a value beyond all before."""
     peak = step_size.peak(s)
-    size = abs(learned_value(x, peak))
-    return peak / size if size > peak > 0.0 else 1.0
+    return shrink(peak, abs(learned_value(x, peak)))  # type: ignore[no-any-return]
 
 
 def states_its_rule(step_size: StepSize) -> bool:

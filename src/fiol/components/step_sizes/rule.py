@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from fiol.components.simd import choose, smaller, square_root
+from fiol.components.simd import choose, larger, smaller, square_root
 
 #: Sums of squares stop growing here: an infinite sum would leave no difference between steps.
 LARGEST_SUM = 1e300
@@ -22,6 +22,8 @@ OUTLYING = 8.0
 OUTLIER_GROWTH = 1.25
 #: Steps in units of a loss are no longer than this, so that their products with penalty strengths are finite.
 LONGEST = 1e280
+#: The squares of metrics between these are numbers.
+SMALLEST_METRIC, LARGEST_METRIC = 1e-150, 1e150
 
 
 class StepRule(NamedTuple):
@@ -116,6 +118,20 @@ def step_length(size: Any, h: Any) -> Any:
     return choose(known, size / choose(known, h, 1.0), 0.0)
 
 
+def steps_under_ridge(size: Any, h: Any, strength: Any) -> Any:
+    """Return size / h, and size / (h + strength size), its product with `ridge_factor`; 0 where nothing is known.
+
+    One division makes both.
+
+    >>> steps_under_ridge(1.0, 4.0, 4.0), steps_under_ridge(1.0, 0.0, 4.0)
+    ((0.25, 0.125), (0.0, 0.0))
+    """
+    known = smaller(larger(h, SMALLEST_METRIC), LARGEST_METRIC)
+    both = known + strength * size
+    quotient = choose(h > 0.0, size / (known * both), 0.0)
+    return quotient * both, quotient * known
+
+
 def add_to_sum(s: Any, term: Any) -> Any:
     """Return s + term, at most `LARGEST_SUM`."""
     return smaller(s + term, LARGEST_SUM)
@@ -141,6 +157,23 @@ def learned_value(x: Any, peak: Any) -> Any:
     """
     most = OUTLIER_GROWTH * peak
     return choose(is_outlier(x, peak), choose(x > 0.0, most, -most), x)
+
+
+def outgrows(size: Any, peak: Any) -> Any:
+    """Return whether a value of this size is beyond `peak`, the largest one before; the first of a feature is not."""
+    return (size > peak) & (peak > 0.0)
+
+
+def shrink(peak: Any, size: Any) -> Any:
+    """Return the factor of a feature's weight when its largest absolute value grows from `peak` to `size`; else 1.
+
+    So a score made of values in units of their features stays what it was.
+
+    >>> shrink(1.0, 4.0), shrink(4.0, 1.0), shrink(0.0, 1.0)
+    (0.25, 1.0, 1.0)
+    """
+    grown = outgrows(size, peak)
+    return choose(grown, peak / choose(grown, size, 1.0), 1.0)
 
 
 def slope_square_unit(loss: Any, rule: StepRule, slopes: Any, t: Any) -> Any:
@@ -187,7 +220,7 @@ def observed_curvature(curvature: Any, p: Any, step_scale: Any) -> Any:
 
 def precision(rule: StepRule, square_unit: Any, s: Any) -> Any:
     """Return the precision of a weight whose feature has the sum of curvatures s and this squared unit."""
-    return rule.base * square_unit + s
+    return metric(rule, rule.base * square_unit, 0.0, s)
 
 
 def merge_share(rule: StepRule, own: Any, total: Any, seen: Any) -> Any:
@@ -204,6 +237,16 @@ def merge_share(rule: StepRule, own: Any, total: Any, seen: Any) -> Any:
 
 
 #: The functions that kernels call as well as components.
-FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, add_to_sum, is_outlier, learned_value, slope_square_unit)
-FORMULAS += (unit_of_steps, round_scale, observed_curvature, precision, merge_share)
+FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, steps_under_ridge, add_to_sum, is_outlier)
+FORMULAS += (
+    learned_value,
+    outgrows,
+    shrink,
+    slope_square_unit,
+    unit_of_steps,
+    round_scale,
+    observed_curvature,
+    precision,
+    merge_share,
+)
 FORMULAS += (rule_of_squares, rule_of_curvatures, rule_of_length)

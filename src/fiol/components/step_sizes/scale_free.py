@@ -11,7 +11,7 @@ from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats
 from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.protocol import Adaptive, StepSize, check_names
-from fiol.components.step_sizes.rule import LONGEST, Observation, StepOutcome, StepRule
+from fiol.components.step_sizes.rule import LONGEST, Observation, StepOutcome, StepRule, step_length
 from fiol.components.step_sizes.sums import AdaGrad
 
 
@@ -183,12 +183,11 @@ class ScaleFreeSteps(ScaleFree):
         return 1.0 * s[self.step_size.width() + 1]
 
     def h(self, s: Floats, unit: float) -> float:
-        step_scale = self.step_scale(s)
-        return self.step_size.raw_metric(s, self.peak(s)) / step_scale if step_scale > 0.0 else 0.0
+        return step_length(self.step_size.raw_metric(s, self.peak(s)), self.step_scale(s))  # type: ignore[no-any-return]
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
         h = self.step_size.raw_metric(s, self.peak(s))
-        return smaller(eta * self.step_scale(s) / h, LONGEST) if h > 0.0 else 0.0
+        return smaller(step_length(eta * self.step_scale(s), h), LONGEST)  # type: ignore[no-any-return]
 
     def observe(self, s: Floats, seen: Observation) -> None:
         s[self.step_size.width() + 1] = seen.step_scale

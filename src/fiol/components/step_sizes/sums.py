@@ -21,6 +21,7 @@ from fiol.components.step_sizes.rule import (
     add_to_sum,
     base_metric,
     metric,
+    precision,
     rule_of_curvatures,
     rule_of_length,
     rule_of_squares,
@@ -196,17 +197,17 @@ class Curvature(Adaptive):
         return metric(self.rule(), self.prior, 0.0, s[0] / unit)  # type: ignore[no-any-return]
 
     def raw_metric(self, s: Floats, peak: float) -> float:
-        return metric(self.rule(), self.prior * (peak * peak), 0.0, s[0])  # type: ignore[no-any-return]
+        return precision(self.rule(), peak * peak, s[0])  # type: ignore[no-any-return]
 
     def observe(self, s: Floats, seen: Observation) -> None:
-        s[0] = add_to_sum(s[0], s[1])
-        s[1] = 0.0
+        add_pending(s)
 
     def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
         s[1] = smaller(outcome.curvature * (outcome.x * outcome.x), LARGEST_SUM)
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
-        return self.size * step_scale * x * x / (self.prior + (s[0] + s[1]) / unit)
+        h = metric(self.rule(), self.prior, 0.0, (s[0] + s[1]) / unit)
+        return self.size * step_scale * x * x / h  # type: ignore[no-any-return]
 
     def merged_shards(self, base: Any, records: list[Any]) -> Any:
         found = np.zeros_like(base)  # of which nothing is pending
@@ -214,6 +215,12 @@ class Curvature(Adaptive):
             record[:, :2].sum(axis=1) - base[:, :2].sum(axis=1) for record in records
         )
         return found
+
+
+def add_pending(s: Floats) -> None:
+    """Add the curvature of the last round to the sum of a record."""
+    s[0] = add_to_sum(s[0], s[1])
+    s[1] = 0.0
 
 
 class WalkingCurvature(Curvature):
@@ -239,8 +246,7 @@ class WalkingCurvature(Curvature):
         return metric(self.rule(), self.prior / (1.0 + s[2]), 0.0, s[0] / unit)  # type: ignore[no-any-return]
 
     def observe(self, s: Floats, seen: Observation) -> None:
-        s[0] = add_to_sum(s[0], s[1])
-        s[1] = 0.0
+        add_pending(s)
         growth = self.noise * self.h(s, seen.unit)
         s[0] = s[0] / (1.0 + growth)
         s[2] = smaller(s[2] + (1.0 + s[2]) * growth, MOST_LOST)
@@ -249,5 +255,5 @@ class WalkingCurvature(Curvature):
         return np.mean(records, axis=0)
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
-        h = self.prior / (1.0 + s[2]) + (s[0] + s[1]) / unit
-        return self.size * step_scale * x * x * (1.0 / h + self.noise)
+        h = metric(self.rule(), self.prior / (1.0 + s[2]), 0.0, (s[0] + s[1]) / unit)
+        return self.size * step_scale * x * x * (1.0 / h + self.noise)  # type: ignore[no-any-return]

@@ -14,7 +14,6 @@ from fiol.components.simd import (
     first_lanes,
     is_short,
     lanes,
-    larger,
     like_lanes,
     load_lanes,
     smaller,
@@ -23,12 +22,10 @@ from fiol.components.simd import (
     with_first,
     with_lane,
 )
-from fiol.components.step_sizes.rule import LARGEST_SUM, LONGEST, add_to_sum, metric, step_length
+from fiol.components.step_sizes.rule import LARGEST_SUM, LONGEST, add_to_sum, metric, step_length, steps_under_ridge
 from fiol.engine.ensemble.lane_records import by_unit, ridge_in_lanes, rule_in_lanes, whole_floats
 
 INFINITE = np.inf
-#: The squares of metrics between these are numbers.
-SMALLEST_METRIC, LARGEST_METRIC = 1e-150, 1e150
 
 
 @inlined_strictly
@@ -109,7 +106,7 @@ def write_ridge_steps(like, feature, x, square, base, length, size, t, memory, l
     ridge, length = ridge_in_lanes(memory.rules, len(like), like), rule.length * like_lanes(length, like)
     straight, p, taken = lift, lift, like_lanes(like, lift)
     last, rest = n - np.uint64(1), np.uint64(2) * n
-    early, pull = whole_floats(t), ridge * size
+    early = whole_floats(t)
     for j in range(x.shape[0]):
         i, part, unit = np.uint64(np.uint32(feature[j])) * stride, parts[2 * j], parts[2 * j + 1]
         value, raw = memory.values[j], x[j]
@@ -122,10 +119,8 @@ def write_ridge_steps(like, feature, x, square, base, length, size, t, memory, l
         store(records, i + rest, with_lane(choose(rule.root > 0.0, root, length), last, early))
         root = root * by_unit(rule, unit, 1.0)
         h = metric(rule, base, root, root * root)
-        safe = smaller(larger(h, SMALLEST_METRIC), LARGEST_METRIC)
-        both = choose(h > 0.0, size / (safe * (safe + pull)), 0.0)
-        step = both * safe
-        straight = straight + like_lanes(both * (safe + pull) * far, p)
+        free, step = steps_under_ridge(size, h, ridge)
+        straight = straight + like_lanes(free * far, p)
         score = load_lanes(records, i, like) * by_unit(rule, value, raw)
         taken = taken + like_lanes(ridge * step * score, p)
         store(memory.steps, np.uint64(j) * n, step)

@@ -35,6 +35,7 @@ from fiol.components.step_sizes.rule import (
     metric,
     observed_curvature,
     round_scale,
+    shrink,
     step_length,
 )
 from fiol.engine.ensemble.exact_root import root_in_lanes
@@ -122,8 +123,7 @@ def read_members(like, feature, x, memory):
         if size > peak:
             value = learned_value(value, peak)
             size = abs(value)
-            if peak > 0.0:
-                w = w * by_unit(rule, peak / size, 1.0)
+            w = w * by_unit(rule, shrink(peak, size), 1.0)
             store(records, i, with_lane(w, last, size))
             peak, w = size, load_lanes(records, i, like)  # which may be stored in float32
         elif len(vectors) == 3:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fiol.compiler.compiled import inlined, jit
 from fiol.components.component import borrowed
-from fiol.components.step_sizes.rule import StepRule, merge_share, precision
+from fiol.components.step_sizes.rule import StepRule, merge_share, precision, shrink
 
 
 @inlined
 def in_unit(w, own, peak, scale_free):
     """Return a weight in the unit of the largest value of any shard, whose feature had a largest value of `own`."""
-    return w * (own / peak) if scale_free > 0.0 and peak > own else w
+    return w * shrink(own, peak) if scale_free > 0.0 else w
 
 
 @inlined
