@@ -37,7 +37,7 @@ from fiol.components.regularizers import L1, Box, ElasticNet, Regularizer, Unreg
 from fiol.components.row import Floats
 from fiol.components.solvers import Bisection, Solver
 from fiol.components.step_sizes import Observation, ScaleFree, StepOutcome, StepRule, StepSize, states_its_rule
-from fiol.components.step_sizes.rule import base_metric, metric
+from fiol.components.step_sizes.rule import base_metric, metric, peak_of, raise_peak
 from fiol.learner import Learner
 from fiol.step import Step, solve_step
 
@@ -283,7 +283,7 @@ def check_step_size(step_size: StepSize) -> None:
     for t in ROUNDS:
         eta = step_size.eta(t)
         must_hold(isfinite(eta) and eta > 0.0, step_size, "eta", f"eta({t:g}) is {eta}")
-        same = not (step_size.is_constant() or in_lane) or eta == step_size.eta(1.0)
+        same = not (step_size.properties().constant or in_lane) or eta == step_size.eta(1.0)
         must_hold(same, step_size, "constant", f"eta({t:g}) is {eta:g}, but eta(1) is {step_size.eta(1.0):g}")
     if step_size.per_feature:
         records = [check_record(step_size, 0)]
@@ -334,15 +334,15 @@ def check_record(step_size: StepSize, power: int) -> Floats:
     rule, total = step_size.rule() if states_its_rule(step_size) else None, 0.0
     for x, square in itertools.product((1.0, -0.25, 3.0, 1e-6, 1e6), (0.0, 1.0, 1e-8, 1e8)):
         value = x * 2.0**power
-        step_size.raise_peak(s, value)
-        length = 1.0 + (value / (step_size.peak(s) if isinstance(step_size, ScaleFree) else 1.0)) ** 2
+        raise_peak(step_size, s, value)
+        length = 1.0 + (value / (peak_of(step_size, s) if isinstance(step_size, ScaleFree) else 1.0)) ** 2
         pulled = pulled or square > 0.0
         with np.errstate(all="ignore"):
             step_size.observe(s, Observation(value, square, length))
             h = step_size.h(s, 1.0)
             if rule is not None:
                 total += rule.squares * square * value * value
-                check_rule(step_size, rule, h, length, total, step_size.peak(s) ** 2 if rule.scale_free else 1.0)
+                check_rule(step_size, rule, h, length, total, peak_of(step_size, s) ** 2 if rule.scale_free else 1.0)
                 total += rule.curvatures * square * value * value
             step_size.observe_step(s, StepOutcome(value, square, square**0.5, (0.5 - (x < 0.0)) * square**0.5))
         here = f"for x = {value:g}, square = {square:g}"

@@ -424,11 +424,11 @@ def cascade(update, geometry, averaging):
     if isinstance(update.geometry, (fiol.Mahalanobis, fiol.Simplex)):
         return "DeferredAverage" if averaging else "NothingDeferred"
     if not isinstance(update.anchor, fiol.LastIterate):
-        moving = isinstance(update.anchor, fiol.AllIterates) and not step_size.is_constant()
+        moving = isinstance(update.anchor, fiol.AllIterates) and not step_size.properties().constant
         return "Eager" if averaging or moving or (push and (l1 or l2)) else "NothingDeferred"
     common = isinstance(geometry, fiol.Euclidean) and isinstance(step_size, fiol.Schedule)
     common = common and parts is not None and isinstance(parts[1], float)
-    replayed = geometry.quadratic and step_size.is_constant() and penalty.has("catch_up")
+    replayed = geometry.quadratic and step_size.properties().constant and penalty.has("catch_up")
     if push and (l1 or l2):
         if common and not l1 and not box:
             return "AveragedScaledRidge" if averaging else "ScaledRidge"

@@ -28,7 +28,7 @@ from fiol.components.component import (
 )
 from fiol.components.row import Floats, Indices, RowBuffers, nth
 from fiol.components.step_sizes import StepSize, shrink_for
-from fiol.components.step_sizes.rule import outgrows
+from fiol.components.step_sizes.rule import outgrows, peak_of, raise_peak
 
 if TYPE_CHECKING:
     from fiol.algorithms.plan import Plan
@@ -114,7 +114,7 @@ class LastIterate(Anchor):
             while k < count_scores(state.w):
                 w = plan.regularizer.clip(load_weight_times(plan, state, i, k, clock, kept))
                 set_row_weight(storage, i, j, k, w)
-                if plan.step_size.watches_pulls():  # the round may overwrite weights in place
+                if plan.step_size.properties().uses_pulls:  # the round may overwrite weights in place
                     set_weight(buffers.w, j, k, w)
                 z = add_to_score(z, k, x[j] * w)
                 k = next_score(state.w, k)
@@ -195,9 +195,9 @@ class Origin(Anchor):
     def read_row(self, plan: Plan, state: State, row: RoundRow, z: Any) -> Any:
         # Roots and quotients are in loops of their own, without a branch, so that they vectorize.
         x, clock, buffers = row.x, row.clock, row.buffers
-        if plan.step_size.watches_pulls():  # bets are made in the unit of the value that they are for
+        if plan.step_size.properties().uses_pulls:  # bets are made in the unit of the value that they are for
             for j in range(x.shape[0]):
-                plan.step_size.raise_peak(buffers.statistics[:, j], x[j])
+                raise_peak(plan.step_size, buffers.statistics[:, j], x[j])
         steps = plan.step_size.steps(x.shape[0], clock.eta, buffers)
         self.note_inverse_steps(plan, row, steps)
         read_sums(state, row.feature, buffers)
@@ -213,7 +213,7 @@ class Origin(Anchor):
         return z
 
     def prox_centers(self, plan: Plan, state: State, row: RoundRow, w: Any, steps: PerFeature) -> Any:
-        x, buffers, moved = row.x, row.buffers, self.follows_eta and not plan.step_size.is_constant()
+        x, buffers, moved = row.x, row.buffers, self.follows_eta and not plan.step_size.properties().constant
         if plan.lazy_update.everywhere or moved:  # `regularize_absent` has changed sums since they were read
             read_sums(state, row.feature, buffers)
         features = plan.layout.features(row.feature, x, buffers)
@@ -278,7 +278,7 @@ class AllIterates(Origin):
 
     def inverse_step(self, plan: Plan, step: float, eta: float, s: Floats) -> float:
         """Return one over the step of a feature with this record at eta; `step` is that, or that at another eta."""
-        if plan.step_size.is_constant():
+        if plan.step_size.properties().constant:
             return 1.0 / step if step > 0.0 else 0.0
         return plan.step_size.h(s, 1.0) / eta
 
@@ -308,7 +308,7 @@ def outgrown(step_size: StepSize, x: Floats, buffers: RowBuffers) -> bool:
     """Return whether `shrink_for` is not 1 for any value of a row."""
     found = False
     for j in range(x.shape[0]):
-        found |= outgrows(abs(x[j]), step_size.peak(buffers.statistics[:, j]))
+        found |= outgrows(abs(x[j]), peak_of(step_size, buffers.statistics[:, j]))
     return found
 
 

@@ -126,7 +126,7 @@ def objection(update: Update, geometry: Geometry) -> str:
     if update.regularizer_step.counts_once and not update.anchor.keeps_all_rounds:
         step = type(update.regularizer_step).__name__
         return f"{step} goes with anchors that keep all rounds, Origin() and AllIterates()"
-    if update.step_size.watches_pulls() and update.anchor.follows_eta:
+    if update.step_size.properties().uses_pulls and update.anchor.follows_eta:
         rule, anchor = update.step_size, type(update.anchor).__name__
         return f"{rule} changes steps after a round, {anchor}() keeps sums of what they were before: use Origin()"
     if update.geometry.reparametrization().whole_rows:
@@ -223,7 +223,7 @@ def properties_of(update: Update, geometry: Geometry, averaging: bool) -> Update
         bounded=penalty.is_bounded(),
         replayable=penalty.has("catch_up"),
         linearized=how.pushes,
-        constant=step_size.is_constant(),
+        constant=step_size.properties().constant,
         one_step=not step_size.per_feature,
         quadratic=geometry.quadratic,
         unit_metric=geometry.unit_metric,

@@ -15,7 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fiol.components.component import Component, PerFeature, value_at
-from fiol.components.geometries import Geometry
+from fiol.components.geometries import Geometry, Separable
 from fiol.components.regularizers import Regularizer
 from fiol.components.row import Floats, RowBuffers
 from fiol.components.step_sizes import StepSize, scale_of
@@ -69,7 +69,7 @@ class Units(Component):
         pass
 
     def prox_in_units(
-        self, geometry: Geometry, regularizer: Regularizer, w: float, step: float, unit: float, i: int
+        self, geometry: Separable, regularizer: Regularizer, w: float, step: float, unit: float, i: int
     ) -> float:
         """Return argmin_v r(s v) + B(v, w) / step."""
         w, step = self.to_units(w, step, unit)
@@ -156,7 +156,7 @@ def choose_units(
 features: use a single learner with step_size=ScaleFree(raw_penalty=1), or bounds that are 0 or infinite
     """
     penalized = not how.ignores and (regularizer.has_l1() or regularizer.has_ridge())
-    if not (penalized and step_size.penalizes_in_units() and geometry.quadratic):
+    if not (penalized and step_size.properties().penalizes_in_units and geometry.quadratic):
         return RawUnits()
     if how.pushes:
         return PushedUnits()

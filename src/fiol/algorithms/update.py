@@ -77,7 +77,7 @@ class Update(Component):
     def centers_features(self) -> bool:
         """Return whether features far from 0 are learned as if their mean were 0, where there is an intercept."""
         return (
-            self.step_size.centers_features()
+            self.step_size.properties().centers_features
             and self.geometry.quadratic
             and self.geometry.reparametrization().is_identity
         )

@@ -207,12 +207,12 @@ class Problem(Component):
     def weight_of(self, row: Row, k: int, beta: float) -> float:
         """Return the k-th weight of w(beta), in separable geometries."""
         step, pull = row.rounds * value_at(row.steps, k), beta / row.rounds
-        return self.geometry.weight(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
+        return self.geometry.weight(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))  # type: ignore[attr-defined]
 
     def share_at(self, row: Row, k: int, beta: float) -> tuple[float, float]:
         """Return (a, b): x_k w_k is step a beta + b around beta, in quadratic geometries."""
         step, pull = row.rounds * value_at(row.steps, k), beta / row.rounds
-        return self.geometry.share_of(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))
+        return self.geometry.share_of(self.regularizer, row.center[k], row.x[k], pull, step, nth(row.feature, k))  # type: ignore[attr-defined]
 
 
 class CommonLine(Solver):
@@ -318,7 +318,7 @@ class JointProblem(Component):
             x, step = row.x[j] / unit, (unit * unit) * (row.rounds * value_at(row.steps, j))
             for k in range(beta.shape[0]):
                 center, pull = unit * get_center(row.center, out, i, j, k), beta[k] / row.rounds
-                set_row_weight(out, i, j, k, self.geometry.weight(self.regularizer, center, x, pull, step, i) / unit)
+                set_row_weight(out, i, j, k, self.geometry.weight(self.regularizer, center, x, pull, step, i) / unit)  # type: ignore[attr-defined]
         return row.score
 
 

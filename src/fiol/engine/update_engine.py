@@ -22,6 +22,7 @@ from fiol.algorithms.state import (
     spread,
 )
 from fiol.components.row import Floats
+from fiol.components.step_sizes.rule import raise_peak
 from fiol.engine.centering import NO_ROWS, Centering, centering_from, shifted
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.float32_guard import limits, longest_step
@@ -76,7 +77,7 @@ class UpdateEngine(Engine):
         state = plan.new_state((features, *trailing), first, dtype, average)
         own = self.intercept_plan.new_state((int(intercept), *trailing), 0.0, dtype, average)
         for record in own.statistics:
-            plan.step_size.raise_peak(record, 1.0)  # its values are all 1
+            raise_peak(plan.step_size, record, 1.0)  # its values are all 1
         ticks = np.array(START._replace(eta=plan.step_size.eta(1.0)))
         uncounted = np.array(Uncounted(0.0, 0.0))
         new_buffers = self.make_row_buffers(16, trailing), self.make_row_buffers(1, trailing)

@@ -12,8 +12,10 @@ from fiol.components.step_sizes.rule import (
     Observation,
     RoundScale,
     StepOutcome,
+    StepProperties,
     StepRule,
     learned_value,
+    peak_of,
     shrink,
     step_length,
 )
@@ -31,7 +33,7 @@ STATED_BY_RULE = (
     "step_of_feature",
     "observed_steps",
     "steps",
-    "raise_peak",
+    "peak_place",
     "for_loss",
 )
 
@@ -59,11 +61,11 @@ class StepSize(Component):
     | `eta`, `rule` | every round (`fiol.engine.round.rounds.learn_row`); `rule` also by lanes and merges |
     | `observed_steps`, `observe`, `step_of_feature`, `h` | the round, after the row is read |
     | `observe_step`, `width` | the round, when records are written (`fiol.engine.round.records`) |
-    | `raise_peak`, `peak` | the round and units of penalties (`fiol.algorithms.units`) |
+    | `peak_place` | `peak_of` and `raise_peak` of `fiol.components.step_sizes.rule` |
     | `steps` | lazy updates and `Origin`, when weights are read |
     | `raw_metric` | `ScaleFree`, of the step size inside |
     | `variance` | `Learner.uncertainty` (`fiol.engine.round.reading`) |
-    | `statistics`, `for_loss`, `is_constant`, `watches_pulls`, `penalizes_in_units`, `centers_features` | plans |
+    | `statistics`, `for_loss`, `properties` | plans |
     | `merged`, `merged_shards` | `fiol.engine.parallel`, when learners are merged |
 
     >>> class Warm(StepSize):
@@ -119,21 +121,9 @@ class StepSize(Component):
         """Return how many numbers are kept per feature."""
         return self.kept
 
-    def is_constant(self) -> bool:
-        """Return whether eta(t) is the same in every round."""
-        return self.constant
-
-    def watches_pulls(self) -> bool:
-        """Return whether steps depend on what rounds did, by the pulls of `observe_step`."""
-        return self.uses_pulls
-
-    def penalizes_in_units(self) -> bool:
-        """Return whether penalties are applied to a weight times the size of its feature's values."""
-        return False
-
-    def centers_features(self) -> bool:
-        """Return whether features far from 0 are learned as if their mean were 0: see `fiol.engine.centering`."""
-        return False
+    def properties(self) -> StepProperties:
+        """Return the properties by which plans and rounds are made."""
+        return StepProperties(self.constant, self.uses_pulls, False, False)
 
     def for_loss(self, loss: AnyLoss) -> StepSize:
         """Return the step size that does this for a loss."""
@@ -175,14 +165,9 @@ class StepSize(Component):
         """
         return nan
 
-    # Units of features: the largest absolute value so far, for scale-free steps.
-
-    def peak(self, s: Floats) -> float:
-        """Return the largest absolute value of a feature with the record s, 0 where none is kept."""
-        return 0.0
-
-    def raise_peak(self, s: Floats, x: float) -> None:
-        """Take a value into account before anything else happens in its round."""
+    def peak_place(self) -> int:
+        """Return where a record has the largest absolute value of its feature, if `scale_free`."""
+        return 0
 
     # One row, whose records lie side by side in the buffers. Steps are one number for all features, or an array.
 
@@ -270,13 +255,13 @@ class Adaptive(StepSize):
 
 def scale_of(step_size: StepSize, s: Floats) -> float:
     """Return the size of the values of a feature whose record is s, 1 if nothing is known."""
-    peak = step_size.peak(s)
+    peak = peak_of(step_size, s)
     return peak if peak > 0.0 else 1.0
 
 
 def shrink_for(step_size: StepSize, x: float, s: Floats) -> float:
     """Return the factor of a feature's weight before its round: less than 1 for a value beyond all before."""
-    peak = step_size.peak(s)
+    peak = peak_of(step_size, s)
     return shrink(peak, abs(learned_value(x, peak)))  # type: ignore[no-any-return]
 
 

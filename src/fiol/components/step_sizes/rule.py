@@ -62,6 +62,15 @@ def rule_of_length(size: Any, base: Any, length: Any) -> StepRule:
     return StepRule(size, base, 0.0, 0.0, length, 0.0, 0.0, 1.0, 0.0)
 
 
+class StepProperties(NamedTuple):
+    """The properties of a step size by which plans and rounds are made."""
+
+    constant: Any  #: whether eta(t) is the same in every round
+    uses_pulls: Any  #: whether steps depend on what rounds did, by the pulls of `observe_step`
+    penalizes_in_units: Any  #: whether penalties are applied to a weight times the size of its feature's values
+    centers_features: Any  #: whether features far from 0 are learned less their mean, see `fiol.engine.centering`
+
+
 class RoundScale(NamedTuple):
     """How a round counts derivatives and steps."""
 
@@ -159,6 +168,19 @@ def learned_value(x: Any, peak: Any) -> Any:
     return choose(is_outlier(x, peak), choose(x > 0.0, most, -most), x)
 
 
+def peak_of(step_size: Any, s: Any) -> Any:
+    """Return the largest absolute value of a feature with the record s, 0 if the step size keeps none."""
+    if not step_size.scale_free:
+        return 0.0
+    return 1.0 * s[step_size.peak_place()]  # in double precision, whatever s is stored in: it is squared
+
+
+def raise_peak(step_size: Any, s: Any, x: Any) -> None:
+    """Take the value x into account in the record s, before anything else happens in its round."""
+    if step_size.scale_free:
+        s[step_size.peak_place()] = larger(peak_of(step_size, s), abs(x))
+
+
 def outgrows(size: Any, peak: Any) -> Any:
     """Return whether a value of this size is beyond `peak`, the largest one before; the first of a feature is not."""
     return (size > peak) & (peak > 0.0)
@@ -240,6 +262,8 @@ def merge_share(rule: StepRule, own: Any, total: Any, seen: Any) -> Any:
 FORMULAS: tuple[Any, ...] = (base_metric, metric, step_length, steps_under_ridge, add_to_sum, is_outlier)
 FORMULAS += (
     learned_value,
+    peak_of,
+    raise_peak,
     outgrows,
     shrink,
     slope_square_unit,

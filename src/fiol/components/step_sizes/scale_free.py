@@ -11,7 +11,15 @@ from fiol.components.joint_losses import AnyLoss
 from fiol.components.row import Floats
 from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.protocol import Adaptive, StepSize, check_names
-from fiol.components.step_sizes.rule import LONGEST, Observation, StepOutcome, StepRule, step_length
+from fiol.components.step_sizes.rule import (
+    LONGEST,
+    Observation,
+    StepOutcome,
+    StepProperties,
+    StepRule,
+    peak_of,
+    step_length,
+)
 from fiol.components.step_sizes.sums import AdaGrad
 
 
@@ -104,17 +112,9 @@ class ScaleFree(Adaptive):
     def width(self) -> int:
         return self.step_size.width() + 1
 
-    def is_constant(self) -> bool:
-        return self.step_size.is_constant()
-
-    def watches_pulls(self) -> bool:
-        return self.step_size.watches_pulls()
-
-    def penalizes_in_units(self) -> bool:
-        return self.raw_penalty == 0
-
-    def centers_features(self) -> bool:
-        return self.centered == 1
+    def properties(self) -> StepProperties:
+        inner = self.step_size.properties()
+        return StepProperties(inner.constant, inner.uses_pulls, self.raw_penalty == 0, self.centered == 1)
 
     def rule(self) -> StepRule:
         return scale_free_rule(self.step_size.rule())
@@ -124,24 +124,21 @@ class ScaleFree(Adaptive):
 
     # One feature.
 
-    def peak(self, s: Floats) -> float:
-        return 1.0 * s[self.step_size.width()]  # in double precision, whatever s is stored in: it is squared
-
-    def raise_peak(self, s: Floats, x: float) -> None:
-        s[self.step_size.width()] = larger(self.peak(s), abs(x))
+    def peak_place(self) -> int:
+        return self.step_size.width()
 
     def h(self, s: Floats, unit: float) -> float:
-        return self.step_size.raw_metric(s, self.peak(s))
+        return self.step_size.raw_metric(s, peak_of(self, s))
 
     def observe(self, s: Floats, seen: Observation) -> None:
-        peak = self.peak(s)
+        peak = peak_of(self, s)
         self.step_size.observe(s, Observation(seen.x, seen.square, seen.length, peak * peak))
 
     def observe_step(self, s: Floats, outcome: StepOutcome) -> None:
         self.step_size.observe_step(s, outcome)
 
     def variance(self, s: Floats, x: float, unit: float, step_scale: float) -> float:
-        peak = larger(self.peak(s), abs(x))  # a feature never seen is as uncertain in any unit
+        peak = larger(peak_of(self, s), abs(x))  # a feature never seen is as uncertain in any unit
         return self.step_size.variance(s, x / peak, peak * peak, step_scale) if peak > 0.0 else 0.0
 
     # Several learners.
@@ -183,13 +180,13 @@ class ScaleFreeSteps(ScaleFree):
         return 1.0 * s[self.step_size.width() + 1]
 
     def h(self, s: Floats, unit: float) -> float:
-        return step_length(self.step_size.raw_metric(s, self.peak(s)), self.step_scale(s))  # type: ignore[no-any-return]
+        return step_length(self.step_size.raw_metric(s, peak_of(self, s)), self.step_scale(s))  # type: ignore[no-any-return]
 
     def step_of_feature(self, eta: float, s: Floats) -> float:
-        h = self.step_size.raw_metric(s, self.peak(s))
+        h = self.step_size.raw_metric(s, peak_of(self, s))
         return smaller(step_length(eta * self.step_scale(s), h), LONGEST)  # type: ignore[no-any-return]
 
     def observe(self, s: Floats, seen: Observation) -> None:
         s[self.step_size.width() + 1] = seen.step_scale
-        peak = self.peak(s)
+        peak = peak_of(self, s)
         self.step_size.observe(s, Observation(seen.x, seen.square, seen.length, peak * peak))

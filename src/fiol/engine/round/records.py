@@ -11,7 +11,7 @@ import numpy as np
 
 from fiol.compiler.compiled import inlined
 from fiol.components.component import count_scores, get_weight, next_score, value_at
-from fiol.components.step_sizes.rule import StepOutcome, is_outlier, learned_value
+from fiol.components.step_sizes.rule import StepOutcome, is_outlier, learned_value, peak_of, raise_peak
 
 
 @inlined
@@ -28,7 +28,7 @@ def has_outliers(step_size, x, buffers):
     """Return whether a row has a value that is not learned as it is."""
     found = False
     for k in range(x.shape[0]):
-        found |= is_outlier(x[k], step_size.peak(buffers.statistics[:, k]))
+        found |= is_outlier(x[k], peak_of(step_size, buffers.statistics[:, k]))
     return found
 
 
@@ -38,7 +38,7 @@ def learned_values(step_size, x, buffers):
     if not step_size.scale_free or not has_outliers(step_size, x, buffers):
         return x
     for k in range(x.shape[0]):
-        buffers.x[k] = learned_value(x[k], step_size.peak(buffers.statistics[:, k]))
+        buffers.x[k] = learned_value(x[k], peak_of(step_size, buffers.statistics[:, k]))
     return buffers.x[: x.shape[0]]
 
 
@@ -54,8 +54,8 @@ def squared_length(step_size, x, more, buffers):
     if step_size.uses_length or step_size.scale_free:
         for k in range(x.shape[0]):
             s = buffers.statistics[:, k]
-            step_size.raise_peak(s, x[k])
-            peak = step_size.peak(s) if step_size.scale_free else 1.0
+            raise_peak(step_size, s, x[k])
+            peak = peak_of(step_size, s) if step_size.scale_free else 1.0
             part = x[k] / peak if peak > 0.0 else 0.0
             length += part * part
     return length
@@ -65,11 +65,11 @@ def squared_length(step_size, x, more, buffers):
 def write_records(step_size, feature, x, curvature, beta, scale, statistics, buffers):
     """Let the step size observe the step by beta, and store the records of the row's features."""
     pull = 0.0
-    if step_size.watches_pulls():
+    if step_size.properties().uses_pulls:
         pull = length_of(beta, buffers.w)
     for k in range(feature.shape[0]):
         i, s, gain = np.uint64(np.uint32(feature[k])), buffers.statistics[:, k], 0.0
-        if step_size.watches_pulls():
+        if step_size.properties().uses_pulls:
             gain = x[k] * gain_of(beta, k, buffers.w)
         step_size.observe_step(s, StepOutcome(x[k], curvature, pull, gain, scale.slope, scale.step_scale))
         for j in range(step_size.width()):

@@ -151,7 +151,7 @@ def add_row_totals(plan, state, feature, new, clock):
         k = 0
         while k < count_scores(state.w):
             w = get_row_weight(new, i, j, k)
-            if not plan.anchor.follows_eta and plan.step_size.watches_pulls():
+            if not plan.anchor.follows_eta and plan.step_size.properties().uses_pulls:
                 w = plan.anchor.weight_of_score(plan, state, i, k, clock)  # the steps of sums of pulls have changed
             set_weight(state.total, i, k, get_weight(state.total, i, k) + w)
             k = next_score(state.w, k)
