@@ -16,7 +16,7 @@ from fiol.compiler.compiled import interpreted
 from fiol.components.step_sizes import Observation, merge_shards, shrink_for
 from fiol.engine.round import rounds
 
-uses_of = interpreted(rounds.uses_of)
+split_buffers = interpreted(rounds.split_buffers)
 
 
 class Warm(fiol.StepSize):
@@ -422,7 +422,7 @@ def test_rows_with_new_largest_values_are_detected():
         x, peaks = rng.choice([0.0, -3.0, 1.0, 2.0], 3), rng.choice([0.0, 1.0, 2.0, 3.0], 3)
         buffers = make_row_buffers(3, 2)
         buffers[9:, :3] = np.ones(3), peaks
-        buffers = uses_of(buffers)
+        buffers = split_buffers(buffers)
         shrinks = [shrink_for(rule, x[k], buffers.statistics[:, k]) != 1.0 for k in range(3)]
         assert outgrown(rule, x, buffers) == any(shrinks)
         assert not outgrown(fiol.AdaGrad(), x, buffers)

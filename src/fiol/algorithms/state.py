@@ -74,7 +74,7 @@ def empty_state(
 
 
 def make_row_buffers(entries: int, statistics: int, trailing: tuple[int, ...] = ()) -> Any:
-    """Return row buffers for rows of up to `entries` entries, each aligned to a cache line; see `rounds.uses_of`."""
+    """Return row buffers for rows of up to `entries` entries, aligned to cache lines; see `rounds.split_buffers`."""
     width = -(-max(entries, 1) // 8) * 8
     return aligned((9 + statistics + len(trailing), width, *trailing), np.float64)
 

@@ -194,7 +194,7 @@ class Centering(NamedTuple):
         """Return the centering with this origin of targets."""
         return self._replace(origin=np.array([origin, self.origin[1]]))
 
-    def with_room(self, entries: int) -> Centering:
+    def with_larger_window(self, entries: int) -> Centering:
         """Return a copy with its own arrays and unused lines for the features of a few rows of this many entries."""
         window = np.zeros((len(self.seen) + 8 * (entries + 1), NUMBERS_SEEN))
         window[: len(self.seen)] = self.seen

@@ -337,7 +337,7 @@ class Engine(KernelCaller, ABC):
     def event_kernels(self) -> tuple[Any, Any, Any] | None:
         """Return the kernels that score a single row and make its round, and the values they take of this engine.
 
-        None if single rows go the way of chunks.
+        None if single rows are handled as chunks.
         """
 
     def score_numbered(self, row: NumberedRow, limit: int, predicting: bool) -> float | None:
@@ -350,11 +350,11 @@ class Engine(KernelCaller, ABC):
         known, there = self.centering, self.indicators
         return known is not None and known.watches and there is not None and bool(np.isin(row.numbers, there).any())
 
-    def make_room_in_window(self, entries: int) -> None:
+    def enlarge_window(self, entries: int) -> None:
         """Let the fast path add a row of this many entries to the window of centering, for one of the first rows."""
         means = self.centering
         if means is not None and means.watches and len(means.window) <= len(means.seen) + entries:
-            self.replace(centering=means.with_room(entries))
+            self.replace(centering=means.with_larger_window(entries))
 
     # --- reading ------------------------------------------------------------------------------
 

@@ -360,9 +360,9 @@ class LevelsEngine(Engine):
         self.fast_path = prepared = prepare_levels_path(self, learning)
         return prepared
 
-    def make_room_in_window(self, entries: int) -> None:
+    def enlarge_window(self, entries: int) -> None:
         for level in self.levels:
-            level.make_room_in_window(entries)
+            level.enlarge_window(entries)
 
     def keep_rows(self, rows: Chunk, y: Any) -> None:
         """Add rows that have been learned from to those that knots will be found from."""

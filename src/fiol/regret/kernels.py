@@ -46,8 +46,8 @@ class Absent(NamedTuple):
     near: Floats  #: ends before this are near, as an array of one
     queue: Any  #: features in the heap, the earliest first
     key: Floats  #: their keys
-    seat: Any  #: place of a feature in the heap, -1 if it has none
-    waiting: Any  #: the size of the heap, as an array of one
+    heap_place: Any  #: place of a feature in the heap, -1 if it has none
+    heap_size: Any  #: the size of the heap, as an array of one
     before: Floats  #: the weights of a row before its round
 
 
@@ -55,9 +55,9 @@ def no_absent(best: Floats) -> Absent:
     """Return sums over no weights, with memory for the features of the comparator."""
     features = best.shape[0]
     end, key = aligned(features, np.float64), aligned(features, np.float64)
-    queue, seat = aligned(features, np.int32), aligned(features, np.int32)
-    sums, near, waiting, before = np.zeros(len(Sums._fields)), np.zeros(1), np.zeros(1, np.int64), np.zeros(0)
-    return Absent(sums, best, end, near, queue, key, seat, waiting, before)
+    queue, places = aligned(features, np.int32), aligned(features, np.int32)
+    sums, near, size, before = np.zeros(len(Sums._fields)), np.zeros(1), np.zeros(1, np.int64), np.zeros(0)
+    return Absent(sums, best, end, near, queue, key, places, size, before)
 
 
 #: The end of weights that are not in the sums.
@@ -71,7 +71,7 @@ def put_in_heap(absent, k, i, key):
     """Put feature i in place k of the heap."""
     absent.queue[k] = i
     absent.key[k] = key
-    absent.seat[i] = k
+    absent.heap_place[i] = k
 
 
 @inlined
@@ -87,10 +87,10 @@ def sift_up(absent, k, i, key):
 @inlined
 def sift_down(absent, i, key):
     """Put feature i into the heap, whose first place is free."""
-    k, waiting = 0, absent.waiting[0]
-    while 2 * k + 1 < waiting:
+    k, size = 0, absent.heap_size[0]
+    while 2 * k + 1 < size:
         down = 2 * k + 1
-        if down + 1 < waiting and absent.key[down + 1] < absent.key[down]:
+        if down + 1 < size and absent.key[down + 1] < absent.key[down]:
             down += 1
         if key <= absent.key[down]:
             break
@@ -102,9 +102,9 @@ def sift_down(absent, i, key):
 @inlined
 def drop_first(absent):
     """Take the first feature out of the heap."""
-    absent.seat[absent.queue[0]] = -1
-    absent.waiting[0] -= 1
-    last = absent.waiting[0]
+    absent.heap_place[absent.queue[0]] = -1
+    absent.heap_size[0] -= 1
+    last = absent.heap_size[0]
     if last > 0:
         sift_down(absent, absent.queue[last], absent.key[last])
 
@@ -112,11 +112,11 @@ def drop_first(absent):
 @inlined
 def queue_up(absent, i, end):
     """Put feature i into the heap with a key of at most `end`."""
-    if absent.seat[i] < 0:
-        absent.waiting[0] += 1
-        sift_up(absent, absent.waiting[0] - 1, i, end)
-    elif end < absent.key[absent.seat[i]]:
-        sift_up(absent, absent.seat[i], i, end)
+    if absent.heap_place[i] < 0:
+        absent.heap_size[0] += 1
+        sift_up(absent, absent.heap_size[0] - 1, i, end)
+    elif end < absent.key[absent.heap_place[i]]:
+        sift_up(absent, absent.heap_place[i], i, end)
 
 
 @inlined
@@ -184,8 +184,8 @@ def count_all(plan, state, absent, clock):
     """Return the sums over all weights, computed anew."""
     sums = Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     absent.end[:] = NOT_COUNTED
-    absent.seat[:] = -1
-    absent.waiting[0] = 0
+    absent.heap_place[:] = -1
+    absent.heap_size[0] = 0
     absent.near[0] = 0.0
     for i in range(np.uint64(state.w.shape[0])):
         w = plan.anchor.weight_of_score(plan, state, i, 0, clock)
@@ -199,7 +199,7 @@ def pass_round(plan, state, absent, sums, clock, after):
     moved, more = 0.0, after.cumulative_l1 - clock.cumulative_l1
     if after.cumulative_l1 >= absent.near[0] and more > 0.0:
         queue_near(absent, after.cumulative_l1 + more * max(16.0, absent.end.shape[0] / ENDS_PER_ROUND))
-    while absent.waiting[0] > 0 and absent.key[0] <= after.cumulative_l1:
+    while absent.heap_size[0] > 0 and absent.key[0] <= after.cumulative_l1:
         i = absent.queue[0]
         end = absent.end[i]
         if end > after.cumulative_l1:

@@ -35,7 +35,7 @@ class Geometry(Component):
     |---|---|
     | `path_start(row)` | (p, q): slope and score of the path at beta = 0, as if there were no regularizer |
     | `path_fill(regularizer, row, beta, out)` | writes w(beta), returns its score g(beta) |
-    | `path_point(regularizer, row, beta, out)` | the same, returns (g(beta), g'(beta)) |
+    | `path_point(regularizer, row, beta, out)` | writes w(beta), returns (g(beta), g'(beta)) |
     | `path_score(regularizer, row, beta)` | g(beta); the default calls `path_fill` |
     | `path_line(regularizer, row, beta)` | (p, q) with g = p beta + q around beta; the default calls `path_point` |
     | `path_excess(regularizer, row, beta, out)` | writes the excess of w(beta), see the module; optional |

@@ -123,7 +123,7 @@ def chosen_lanes(plans: Sequence[Plan], compiled: bool) -> list[int]:
 class LaneGroup:
     """Several engines as one: `pack` copies their states into records, `unpacked` copies them back.
 
-    A feature has a record of two or three vectors, see `fiol.engine.ensemble.member_rounds`: three `with_ridge`, if
+    A feature has a record of two or three vectors, see `fiol.engine.ensemble.lane_records`: three `with_ridge`, if
     any member has one.
     """
 

@@ -51,7 +51,7 @@ def clock_into(ticks, clock):
 
 
 @inlined
-def uses_of(space):
+def split_buffers(space):
     """Return the row buffers, which are parts of one array."""
     w, new, center = space[0], space[1], space[2]
     step, before, elapsed = space[3], space[4], space[5]
@@ -67,7 +67,7 @@ def uses_of(space):
 @inlined
 def row_buffers(space):
     """Return the row buffers of an array, which the caller keeps alive."""
-    return uses_of(borrowed(space))
+    return split_buffers(borrowed(space))
 
 
 # Loops are functions of their own where they can be: a function with a loop is optimized alone with all that it calls.

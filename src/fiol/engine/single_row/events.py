@@ -1,6 +1,6 @@
 """The compiled functions of the single-row fast path: score a row, or make its round.
 
-A row of n entries is memory that belongs to the call: n values, n feature numbers in any order, and room for what the
+A row of n entries is memory that belongs to the call: n values, n feature numbers in any order, and memory for what the
 function computes (`Packers`). The functions return None, and change nothing, if the row needs the general code.
 """
 
@@ -65,7 +65,7 @@ class LaneValues(NamedTuple):
     members: int
     memory: Any  #: a `LaneMemory`
     known: Any  #: a `StackState` for lanes
-    buffers: Any  #: a `LaneRoom`
+    buffers: Any  #: a `LaneBuffers`
     limits: tuple[float, float, float]
     means: Means
 
@@ -77,8 +77,8 @@ def read_entries(row, n):
 
 
 @inlined
-def room_behind(row, n):
-    """Return where the room of a row of n entries begins."""
+def scratch_after(row, n):
+    """Return the address of the memory for intermediate results, behind a row of n entries."""
     return row + 8 * n + (4 * n + 7) // 8 * 8
 
 
@@ -89,8 +89,8 @@ def centered_row(row, n, entries, means):
     if means.features.shape[0] == 0:
         return feature, x
     longest = n + means.features.shape[0]
-    room = room_behind(row, n) + 8 * (longest + 1)
-    return subtract_means(feature, x, means, ints_at(room + 8 * longest, longest), floats_at(room, longest))
+    scratch = scratch_after(row, n) + 8 * (longest + 1)
+    return subtract_means(feature, x, means, ints_at(scratch + 8 * longest, longest), floats_at(scratch, longest))
 
 
 @inlined
@@ -113,7 +113,7 @@ def lines_in_use(window):
 
 @inlined
 def cannot_add(entries, means, deciding):
-    """Return whether the window has no room for one of the first rows, or the target becomes the origin.
+    """Return whether the window has no unused lines for one of the first rows, or the target becomes the origin.
 
     Or whether something has to be decided after the row, unless the caller does so: see `Centering.steady_rows`.
     """
@@ -195,7 +195,7 @@ def learn_event(block, row, n, limit, y, weight, deciding):
 
 @inlined_strictly
 def mixed_lanes(like, known):
-    """Return the weight of each member in lanes, with the bits of `fiol.engine.ensemble.stack_state.mixing`."""
+    """Return the weight of each member in lanes, the bits as in `ensemble.stack_state.combined_weights`."""
     v = like
     for j in range(known.v.shape[0]):
         part = known.share[j] * load_lanes(flatten(known.v), j * len(like), like)
@@ -223,7 +223,7 @@ def score_lane_event(block, row, n, limit, predicting):
     if cannot_score(row, n, entries, limit):
         return None
     feature, x = centered_row(row, n, entries, values.means)
-    w = floats_at(room_behind(row, n), feature.shape[0])
+    w = floats_at(scratch_after(row, n), feature.shape[0])
     z = gather(values, feature, w) + weighted_sum(x, w, 0, x.shape[0]) + values.means.origin[0]
     return prediction(values.loss, z) if predicting else z
 

@@ -22,7 +22,7 @@ TARGET_TYPES = frozenset((float, int, np.float64, np.int64))
 class Packers(dict[int, Any]):
     """By number of entries, the function that packs the values and the feature numbers of a row.
 
-    The bytes have room for what compiled code computes of the row (`fiol.engine.single_row.events`): a weight per entry
+    The bytes have memory for results of compiled code about the row (`fiol.engine.single_row.events`): a weight per entry
     and an intercept; and, where the means of `centered` features are subtracted, another row.
 
     The function takes as values what `math.fsum` takes, and raises for anything else, such as text.
@@ -35,10 +35,10 @@ class Packers(dict[int, Any]):
         self.centered = centered
 
     def __missing__(self, n: int) -> Any:
-        pack = self[n] = struct.Struct(f"{n}d{n}i0d{self.room(n)}x").pack
+        pack = self[n] = struct.Struct(f"{n}d{n}i0d{self.scratch_bytes(n)}x").pack
         return pack
 
-    def room(self, n: int) -> int:
+    def scratch_bytes(self, n: int) -> int:
         """Return the bytes behind the entries of a row."""
         longest = n + self.centered
         return 8 * (longest + 1) + (16 * longest if self.centered else 0)
@@ -46,7 +46,7 @@ class Packers(dict[int, Any]):
     def pack_arrays(self, indices: Any, values: Any) -> bytes:
         """Return what the function for their length returns for the entries of arrays of int32 and float64."""
         n = len(values)
-        return values.tobytes() + indices.tobytes() + bytes(4 * (n % 2) + self.room(n))  # type: ignore[no-any-return]
+        return values.tobytes() + indices.tobytes() + bytes(4 * (n % 2) + self.scratch_bytes(n))  # type: ignore[no-any-return]
 
 
 row_packers = functools.cache(Packers)
@@ -73,7 +73,7 @@ class FastPath:
 
     def __init__(self, block: Any = None, centered: int = 0) -> None:
         self.block, self.address = block, 0 if block is None else block.address
-        self.pack = row_packers(centered)  #: packs rows, with room for what the functions compute
+        self.pack = row_packers(centered)  #: packs rows, with memory for what the functions compute
         self.score: Any = None  #: `score_event` or `score_lane_event`, once it is compiled
         self.learn: Any = None  #: `learn_event` or `learn_lane_event`, once it is compiled
 
@@ -163,7 +163,7 @@ NO_FAST_PATH = FastPath()
 def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
     """Return the fast path of an engine with the function that learns, or scores, compiled.
 
-    That is `path`, unless it is `NO_FAST_PATH`; or `NO_FAST_PATH` if single rows go the way of chunks.
+    That is `path`, unless it is `NO_FAST_PATH`; or `NO_FAST_PATH` if single rows are handled as chunks.
     """
     found = engine.event_kernels()
     if found is None or not hasattr(found[0], "compile"):  # the compiler may be switched off

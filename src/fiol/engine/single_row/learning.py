@@ -22,7 +22,7 @@ def learn_numbered(engine: Any, row: NumberedRow, y: float, sample_weight: float
         tried = path.learn is not None and not deciding
         z = path.learn_row(row, limit, y, sample_weight) if tried else None
         if z is None:
-            engine.make_room_in_window(entries)
+            engine.enlarge_window(entries)
             centered = 0 if known is None else known.features.shape[0]
             grown = engine.make_place(row.features, entries + centered)
             new = engine.prepare_fast_path(learning=True)

@@ -76,7 +76,7 @@ def prepare_levels_path(engine: Any, learning: bool) -> FastPath:
 def compile_levels_path(engine: Any, learning: bool) -> FastPath:
     """Return the fast path of a `LevelsEngine` with the function that learns, or scores, compiled.
 
-    `NO_FAST_PATH` if single rows go the way of chunks: until the general code has expanded a row, and for levels
+    `NO_FAST_PATH` if single rows are handled as chunks: until the general code has expanded a row, and for levels
     without lanes.
     """
     found, expander = engine.levels[0].event_kernels(), engine.expander
