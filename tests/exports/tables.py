@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 import pandas as pd
 from hypothesis import strategies as st
+from tests.features.dates import formatted
 
 import fiol
 from fiol.exports.json_model import model_from_json
@@ -54,6 +55,14 @@ def date_texts(draw):
     return draw(st.sampled_from(["", " "])) + date + clock + zone
 
 
+@st.composite
+def formatted_dates(draw, form):
+    """A date in a format, with or without zeros in front of its numbers."""
+    low, high = (datetime.datetime(1969, 1, 1), datetime.datetime(2068, 12, 31)) if "%y" in form else (None, None)
+    moments = st.datetimes(low, high) if low else st.datetimes(datetime.datetime(1, 1, 1))
+    return draw(st.sampled_from(["", " "])) + formatted(draw(moments), form, draw(st.booleans()))
+
+
 NUMERALS = st.one_of(
     st.tuples(st.sampled_from(["", " ", "\t", "\xa0"]), NUMBERS.map(repr), st.sampled_from(["", " "])).map("".join),
     st.sampled_from(["+3", "-.5e-2", "7.", "1E2", "nan", " NaN ", "-0", "1e+01"]),
@@ -75,6 +84,10 @@ KINDS: dict[str, tuple[str, Any, Any, str]] = {
         "DOUBLE PRECISION",
     ),
     "date text": ("date", st.one_of(date_texts(), BLANKS), object, "TEXT"),
+    **{
+        f"dates as {form}": (f"date:{form}", st.one_of(formatted_dates(form), BLANKS), object, "TEXT")
+        for form in ("%m/%d/%Y", "%d.%m.%y %H:%M", "%b %d, %Y %I:%M:%S%p")
+    },
     "dates": ("date", DATES.filter(lambda d: 1700 < d.year < 2200), object, "DATE"),
     "dates as categories": ("category", DATES.filter(lambda d: 1700 < d.year < 2200), object, "DATE"),
     "moments": ("date", MOMENTS, "datetime64[us]", "TIMESTAMP"),
@@ -146,7 +159,7 @@ def tables(draw, kinds=tuple(KINDS)):
 def model_of(table):
     """Return a learner of a table, with weights from a normal distribution."""
     kinds = {name: table.kind(name)[0] for name in table.kinds}
-    given = {n: {"kind": kind, **({"ngrams": table.ngrams} if kind == "words" else {})} for n, kind in kinds.items()}
+    given = {n: {"kind": kind, "ngrams": table.ngrams} if kind == "words" else kind for n, kind in kinds.items()}
     loss = fiol.Softmax() if table.classes else fiol.Logistic()
     model = fiol.Learner(fiol.FIOL(loss), table_encoding=TableEncoding.from_spec(given, table.pairs), compiled=False)
     draw = np.random.default_rng(table.seed)
@@ -189,7 +202,9 @@ def library_features(model, frame):
 
 def exported_features(model, row):
     """Return the features of a dict by name, from the functions of exported modules."""
-    columns = [(c.name, c.kind, c.ngrams, c.parts) for c in model.table_encoding.columns]
+    columns = [
+        (c.name, f"date:{c.format}" if c.format else c.kind, c.ngrams, c.parts) for c in model.table_encoding.columns
+    ]
     found = {}
     encoding = model.table_encoding
     own = features_of_columns(row, columns, False, encoding.markers, encoding.missing is not None)

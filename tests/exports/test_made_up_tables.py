@@ -1,17 +1,21 @@
 """Exports of models of made-up tables score as the model does: to 1e-12 of the sizes of the terms."""
 
+import functools
 import io
 import json
 import math
 import os
+import sqlite3
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.exports import tables
 from tests.exports.postgres import missing_parts, postgres_server
 from tests.exports.tables import KINDS, PYTHON_KINDS, Expected, exported_features, library_features, model_of
+from tests.features.dates import FORMATS, date_cells
 from tests.interpreted import interpret_all
 
 import fiol
@@ -97,6 +101,79 @@ def test_postgresql_scores_as_the_model(postgres, table):
     model = model_of(table)
     expected = Expected(model, table.frame(table.scored))
     expected.check(tables.postgres_scores(postgres, model, table))
+
+
+# --- dates in a format ------------------------------------------------------------------------
+
+#: A format, and cells of a column of it, some of which are no dates.
+DATE_COLUMNS = st.sampled_from(FORMATS).flatmap(
+    lambda form: st.tuples(st.just(form), st.lists(st.one_of(date_cells(form), st.none()), min_size=1, max_size=8))
+)
+#: Cells that are dates in another way, or nearly.
+HARD_DATES = [
+    ("%m/%d/%Y", ["2/29/2023", "2/29/2024", "2/29/1900", "02/29/2000", "13/1/2011", "4/31/2011", "0/1/2011"]),
+    ("%d/%m/%y", ["1/1/69", "31/12/68", "1/1/1969", "001/1/69", "1/1/6", "0/1/69"]),
+    ("%Y%m%d", ["20110528", "2011528", "2011052", "201105281", "20111305"]),
+    ("%I%p %d %b %y", ["12AM 1 Jan 00", "12pm 1 JAN 00", "0AM 1 Jan 00", "13PM 1 Jan 00", "1xm 1 Jan 00"]),
+    ("%I%p %d %b %y", ["1AM 1 Jam 00", "1AM 1 jan 00"]),
+    ("%d.%m.%Y %H:%M:%S", ["1.2.2011 23:59:59", "1.2.2011 24:00:00", "1.2.2011 0:60:0", "1.2.2011 0:0:60"]),
+    ("%d[%m]%Y*?^$|(\\'", ["1[2]2011*?^$|(\\'", "1[2]2011xx^$|(\\'", "1x2]2011*?^$|(\\'"]),
+]  # fmt: skip
+
+
+def check_dates_in_sql(form, cells, scores):
+    """Assert that scores by SQL are those of the model, where cells that are no dates are missing."""
+    table = tables.Table({"d": "text"}, {}, {"d": [c for c in cells if c is None or "\0" not in c]}, [], 0, 1, 0)
+    parts = ("days", "month", "weekday", "hour")
+    encoding = fiol.TableEncoding.from_spec({"d": {"kind": "date", "format": form, "parts": parts}}, [("d", "d.hour")])
+    model = fiol.Learner(fiol.FIOL(fiol.Squared()), table_encoding=encoding, compiled=False)
+    cells = [c if c is not None and is_date(c, form) else None for c in table.scored["d"]]
+    model.core.encode_rows(pd.DataFrame({"d": pd.Series([*cells, None], dtype=object)}))
+    model.start_from(np.random.default_rng(0).normal(size=model.n_features), 0.25)
+    Expected(model, pd.DataFrame({"d": pd.Series(cells, dtype=object)})).check(scores(model, table))
+
+
+def is_date(text, form):
+    """Return whether a text is a date from the year 1 on."""
+    (moment,) = moments_of_strings([text], form)
+    return bool(moment >= np.datetime64("0001-01-01"))
+
+
+@given(DATE_COLUMNS)
+def test_sqlite_reads_dates_in_a_format_as_the_model(column):
+    check_dates_in_sql(*column, tables.sqlite_scores)
+
+
+@pytest.mark.parametrize("column", HARD_DATES)
+def test_sqlite_and_duckdb_read_hard_dates_in_a_format_as_the_model(column, duckdb_base):
+    check_dates_in_sql(*column, tables.sqlite_scores)
+    check_dates_in_sql(*column, functools.partial(tables.duckdb_scores, duckdb_base))
+
+
+@settings(max_examples=40)
+@given(column=DATE_COLUMNS)
+def test_duckdb_reads_dates_in_a_format_as_the_model(duckdb_base, column):
+    check_dates_in_sql(*column, functools.partial(tables.duckdb_scores, duckdb_base))
+
+
+@given(column=st.one_of(DATE_COLUMNS, st.sampled_from(HARD_DATES)))
+def test_postgresql_reads_dates_in_a_format_as_the_model(postgres, column):
+    check_dates_in_sql(*column, functools.partial(tables.postgres_scores, postgres))
+
+
+def test_curves_of_dates_in_a_format_have_the_scores_of_the_model_in_sql():
+    draw = np.random.default_rng(5)
+    days = pd.to_datetime("2011-01-01") + pd.to_timedelta(draw.integers(0, 900, 400), unit="D")
+    cells = [f"{day.month}/{day.day}/{day.year}" for day in days]
+    frame = pd.DataFrame({"a long name " * 6: cells, "x": draw.normal(size=400)})
+    model = fiol.Learner(loss=fiol.Squared(), features="additive", compiled=False)
+    model.learn(frame, np.sin(days.day_of_year / 58.0) + frame["x"])
+    frame.iloc[::7, 0] = "not yet"
+    expected = model.scores(frame.where(frame != "not yet", None))
+    with sqlite3.connect(":memory:") as base:
+        frame.to_sql("data", base, index=False)
+        found = np.ravel(base.execute(model.to_sql(dialect="sqlite")).fetchall())
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 # --- rows of JSON lines -----------------------------------------------------------------------

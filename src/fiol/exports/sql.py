@@ -7,7 +7,7 @@ Every column of the table encoding is a column of the table, by its name:
 | `number`, `numeric_text` | weight times value (text is cast); NULL, NaN, and blank text or 'nan' are missing |
 | `category` | CASE: the weight of the value, 0 for values never seen; NULL is missing |
 | `date`, `time` | parts of the ISO text, in the dialects that have dates; NULL and blanks are missing |
-| `date` with a format | not exported: export such models to Python |
+| `date` with a format | an inner SELECT makes ISO text of it (`fiol.exports.sql_dates`); any other text is missing |
 | `words`, `tags` | not exported: SQL has no common way to split text and lists; export such models to Python |
 
 Models of numbered features have columns `f0`, `f1`, ... (option `column`), where NULL is 0; models of frames of plain
@@ -30,6 +30,7 @@ from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import Dialect, identifier, number_literal, text_literal
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model
 from fiol.exports.sql_basis import SlotSource, basis_terms, inner_select
+from fiol.exports.sql_dates import moment_name, select_moments
 from fiol.features.cell_rules import MISSING_MARKERS
 from fiol.features.column_kinds import PART_VALUES
 from fiol.features.column_values import NUMERIC_TEXT
@@ -68,10 +69,11 @@ def sql_scores(model: Any, table: str = "data", column: str = "f{}", dialect: st
         f"  {score_expression(linear, k, column, DIALECTS[dialect])} AS {identifier(linear.score_name(k))}"
         for k in range(len(linear.intercepts))
     ]
-    rows = identifier(table)
+    rows, own = identifier(table), DIALECTS[dialect]
+    if linear.table_encoding is not None:
+        rows = select_moments(linear.table_encoding.columns, rows, own)
     if linear.basis is not None:
-        own = DIALECTS[dialect]
-        rows = inner_select(linear.basis, lambda slot: slot_source(linear, slot, column, own), table, own)
+        rows = inner_select(linear.basis, lambda slot: slot_source(linear, slot, column, own), rows, own)
     return "SELECT\n" + ",\n".join(columns) + f"\nFROM {rows}\n"
 
 
@@ -124,11 +126,6 @@ def coded_terms(model: ExportedModel, weights: dict[Any, float], dialect: Dialec
             raise NoExportError(
                 f"column {column.name!r} is split into {column.kind}, for which SQL has no common way: "
                 "export to python, or leave the column out"
-            )
-        if column.format:
-            raise NoExportError(
-                f"column {column.name!r} has dates as {column.format}, and SQL is made for ISO dates alone: train on "
-                "dates such as 2024-03-31, leave the column out by its kind skip, or export to python or json"
             )
         yield from column_terms(column, weights, dialect)
     for pair in model.table_encoding.pairs:
@@ -208,6 +205,8 @@ def missing_condition(column: Column, dialect: Dialect) -> str:
     if column.kind in ("numeric_text", "undecided"):
         return marked(name, dialect)
     dialect.day(name)  # raises for a dialect without dates
+    if column.format:
+        return f"{moment_name(column)} IS NULL"
     return marked(name, dialect)
 
 
@@ -224,7 +223,7 @@ def number_value(column: Column, dialect: Dialect) -> str:
 
 def date_text(column: Column, dialect: Dialect) -> str:
     """Return a date, or a time of the first day, as ISO text."""
-    return dialect.date_text(identifier(column.name), column.kind == "time")
+    return moment_name(column) if column.format else dialect.date_text(identifier(column.name), column.kind == "time")
 
 
 def part_code(part: str, text: str) -> str | None:

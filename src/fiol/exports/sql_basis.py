@@ -47,9 +47,9 @@ def part_name(s: int) -> str:
 
 
 def inner_select(
-    basis: ExportedBasis, source: Callable[[ExportedSlot], SlotSource], table: str, dialect: Dialect
+    basis: ExportedBasis, source: Callable[[ExportedSlot], SlotSource], rows: str, dialect: Dialect
 ) -> str:
-    """Return a table in parentheses with all columns of `table`, and the number, point and part of every slot."""
+    """Return a table in parentheses with all columns of `rows`, and the number, point and part of every slot."""
     columns, periods, places = list[str](), list[str](), list[str]()
     for s, slot in enumerate(basis.slots):
         found = source(slot)
@@ -67,7 +67,6 @@ def inner_select(
             columns.append(f"{value} AS {value_name(s)}")
         places.append(f"{point_of_number(slot, value_name(s))} AS {point_name(s)}")
         places.append(f"{part_of_number(slot, value_name(s))} AS {part_name(s)}")
-    rows = identifier(table)
     for name, more in (("fiol values", columns), ("fiol parts of periods", periods), ("fiol places", places)):
         if more or name != "fiol parts of periods":
             rows = f"(SELECT *{''.join(f', {one}' for one in more)} FROM {rows}{dialect.fence}) AS {identifier(name)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fiol.exports.dialects.standard import BLANK_CODES, Dialect
+from fiol.exports.dialects.standard import BLANK_CODES, Dialect, text_literal
 
 
 class PostgreSql(Dialect):
@@ -27,6 +27,14 @@ class PostgreSql(Dialect):
         """Return a column as text without blanks at its ends."""
         blanks = "".join(f"\\{code:04X}" for code in BLANK_CODES)
         return f"BTRIM({self.text(column)}, U&'{blanks}')"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return the condition that a whole text has a pattern: characters, and sets of them such as [0-9]."""
+        return f"{text} ~ {text_literal(f'^{pattern}$')}"
+
+    def pattern_of_mark(self, mark: str) -> str:
+        """Return the pattern of a character that stands for itself."""
+        return f"\\{mark}" if mark in r"\.^$*+?()[]{}|" else mark
 
     def day(self, date: str) -> str:
         """Return the days since 2000-01-01 of a text such as 2024-03-01."""

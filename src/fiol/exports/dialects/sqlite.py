@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fiol.exports.dialects.standard import BLANK_CODES, Dialect
+from fiol.exports.dialects.standard import BLANK_CODES, Dialect, text_literal
 
 
 class Sqlite(Dialect):
@@ -19,6 +19,14 @@ class Sqlite(Dialect):
     def trimmed(self, column: str) -> str:
         """Return a column as text without blanks at its ends."""
         return f"TRIM({column}, CHAR({', '.join(map(str, BLANK_CODES))}))"
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return the condition that a whole text has a pattern: characters, and sets of them such as [0-9]."""
+        return f"{text} GLOB {text_literal(pattern)}"
+
+    def pattern_of_mark(self, mark: str) -> str:
+        """Return the pattern of a character that stands for itself."""
+        return f"[{mark}]" if mark in "*?[" else mark
 
     def day(self, date: str) -> str:
         """Return the days since 2000-01-01 of a text such as 2024-03-01; JULIANDAY of a whole day is exact."""

@@ -52,6 +52,14 @@ class Dialect:
         """Return a column as trimmed text, NULL if nothing is left."""
         return f"NULLIF({self.trimmed(column)}, '')"
 
+    def matches(self, text: str, pattern: str) -> str:
+        """Return the condition that a whole text has a pattern: characters, and sets of them such as [0-9]."""
+        raise NotImplementedError
+
+    def pattern_of_mark(self, mark: str) -> str:
+        """Return the pattern of a character that stands for itself."""
+        raise NotImplementedError
+
     # --- dates --------------------------------------------------------------------------------
 
     def day(self, date: str) -> str:
