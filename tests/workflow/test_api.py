@@ -175,3 +175,55 @@ def test_predictions_of_no_rows_have_a_header(table, tmp_path, content):
     done = invoke("predict", tmp_path / "model.fiol", tmp_path / "none.csv", "-o", tmp_path / "found.csv")
     assert (tmp_path / "found.csv").read_text() == "label,probability\n"
     assert "There are no rows to predict for" in done.output
+
+
+@pytest.mark.parametrize("kind", ["two", "three", "one against the rest", "numbers"])
+def test_command_predicts_evaluates_and_inspects_files_of_estimators_of_several_learners(table, tmp_path, kind):
+    path, frame = table
+    X, model = frame[["size"]], tmp_path / "model.fiol"
+    y = frame["sold"] if kind == "two" else frame["city"]
+    if kind == "numbers":
+        X, y = (frame["city"] == "Oslo").astype(float).to_frame("oslo"), frame["size"]
+        frame.assign(oslo=X["oslo"]).to_csv(path, index=False)
+        estimator = fiol.PassiveAggressiveRegressor(random_state=0, max_iter=5, tol=None).fit(X, y)
+    elif kind == "one against the rest":
+        estimator = fiol.FIOLClassifier("hinge", algorithm="FIOL", max_iter=1).fit(X, y)
+    else:
+        estimator = fiol.PassiveAggressiveClassifier(random_state=0, max_iter=5, tol=None).fit(X, y)
+    estimator.save(model)
+    before = model.read_bytes()
+    name = "prediction" if kind == "numbers" else "label"
+    predicted = [row[name] for row in csv.DictReader(io.StringIO(invoke("predict", model, path).stdout))]
+    assert predicted == list(map(str, estimator.predict(X).tolist()))
+    found = json.loads(invoke("evaluate", model, path, "--target", y.name, "--json").stdout)
+    score = found["r2" if kind == "numbers" else "accuracy"]
+    assert score == pytest.approx(estimator.score(X, y))
+    invoke("evaluate", model, path, "--target", y.name, "--report", tmp_path / "page.html")
+    facts = json.loads(invoke("inspect", model, "--json").stdout)
+    assert facts["rounds"] > 0
+    np.testing.assert_allclose(
+        np.ravel([feature["weight"] for feature in facts["top"]]), np.ravel(estimator.coef_), rtol=1e-12
+    )
+    done = invoke("train", path, "--update", model, "--target", y.name, code=2)
+    assert f"--update cannot continue the {type(estimator).__name__} in {model}" in done.output
+    assert "model.partial_fit(X, y); model.save(" in done.output
+    assert model.read_bytes() == before
+
+
+def test_probabilities_of_one_against_the_rest_are_evaluated(table, tmp_path):
+    path, frame = table
+    estimator = fiol.FIOLClassifier("log_loss", algorithm="FIOL").partial_fit(frame[["size"]], frame["city"])
+    estimator.save(tmp_path / "model.fiol")
+    found = json.loads(invoke("evaluate", tmp_path / "model.fiol", path, "--target", "city", "--json").stdout)
+    p = estimator.predict_proba(frame[["size"]])
+    codes = np.searchsorted(estimator.classes_, frame["city"])
+    assert found["log_loss"] == pytest.approx(-np.log(p[np.arange(ROWS), codes]).mean())
+
+
+def test_files_of_estimators_that_learned_from_arrays_say_so(table, tmp_path):
+    path, frame = table
+    for estimator in (fiol.FIOLClassifier(algorithm="FIOL"), fiol.PassiveAggressiveClassifier()):
+        estimator.fit(frame[["size"]].to_numpy(), frame["sold"]).save(tmp_path / "model.fiol")
+        done = invoke("predict", tmp_path / "model.fiol", path, code=1)
+        assert done.stdout == ""
+        assert f"the {type(estimator).__name__} learned from arrays, whose columns have no names" in done.stderr

@@ -55,7 +55,7 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     from fiol.training.column_summary import count_features
 
     training = learner.meta.get("training", {})
-    nonzeros, features = count_nonzero(learner), learner.n_features
+    nonzeros, features = learner.n_nonzero, learner.n_features
     members = [
         {"update": brief_member(member.update), "loss": member.loss, "share": float(share)}
         for member, share in zip(getattr(learner, "members", ()), getattr(learner, "mixing", ()), strict=False)
@@ -64,7 +64,7 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     return {
         "learner": learner.update.brief(),
         "recipe": to_json(learner.update),
-        "rounds": learner.rounds,
+        "rounds": learner.rounds if learner.estimator is None else rounds_of(learner.estimator, learner.rounds),
         "features": features,
         "nonzeros": nonzeros,
         "zeros_share": 1.0 - nonzeros / features if features else None,
@@ -83,11 +83,11 @@ def facts_of_model(learner: Any, top: int) -> dict[str, Any]:
     }
 
 
-def count_nonzero(learner: Any) -> int:
-    """Return how many features have a weight other than 0."""
-    if hasattr(learner, "n_nonzero"):
-        return int(learner.n_nonzero)
-    return int((learner.weights != 0.0).any(axis=0).sum())
+def rounds_of(estimator: Any, rounds: int) -> int:
+    """Return the rounds of an estimator; `rounds` are those of the model inside, a copy of passive-aggressive ones."""
+    from fiol.workflow.model import has_model_inside
+
+    return rounds if has_model_inside(estimator) else int(estimator.t_) - 1
 
 
 def top_columns(learner: Any, count: int) -> list[dict[str, Any]]:

@@ -71,6 +71,7 @@ def predict(
         tagged = False
         lines: Any = None
         for batch in reader:
+            predicted = prediction.of(found.rows_of(batch.X))
             if header is None:
                 tagged = batch.tags is not None
                 header = ["tag"] * tagged + prediction.columns
@@ -78,7 +79,7 @@ def predict(
                 if lines is not None:
                     lines.writerow(header)
             tags = [batch.tags or [""] * batch.rows] if tagged else []
-            rows = zip(*tags, *prediction.of(found.rows_of(batch.X)), strict=True)
+            rows = zip(*tags, *predicted, strict=True)
             if lines is not None:
                 lines.writerows(rows)
             else:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fiol.components.joint_losses import JointLoss
 from fiol.components.row import Floats
 from fiol.learner import Learner
 from fiol.learner.core import softmax
@@ -121,7 +120,7 @@ class Evaluation:
         if not len(weights):
             return
         self.rows += len(weights)
-        if isinstance(self.task.loss, JointLoss):
+        if self.task.kind == "classes":
             self._add_classes(scores, y, weights)
             return
         mass = float(weights.sum())
@@ -172,22 +171,29 @@ class Evaluation:
         truth = np.where(known, codes, k)
         self.confusion += np.bincount(truth * k + predicted, weights, (k + 1) * k).reshape(k + 1, k)
         if not known.all():  # the loss of a class without a score would be infinite
-            self.loss.add(math.inf, float(weights[~known].sum()))
+            self.loss.add(math.inf, 0.0 if self.task.one_vs_rest else float(weights[~known].sum()))
             self.log_loss.add(math.inf, float(weights[~known].sum()))
         if known.any():
             inside = float(weights[known].sum())
-            mean = mean_of_windows(self.learner, scores[known], codes[known], weights[known], self.windows)
-            self.loss.add(mean, inside)
+            if not self.task.one_vs_rest:  # its learners have losses of their own
+                mean = mean_of_windows(self.learner, scores[known], codes[known], weights[known], self.windows)
+                self.loss.add(mean, inside)
             if self.has_probabilities and inside > 0.0:
-                p = softmax(self.learner.update.loss.link_factor * scores[known])[np.arange(known.sum()), codes[known]]
+                p = self._probabilities(scores[known])[np.arange(known.sum()), codes[known]]
                 with np.errstate(divide="ignore"):
                     self.log_loss.add(float(np.average(-np.log(p), weights=weights[known])), inside)
         self.targets.add(codes, weights)
 
+    def _probabilities(self, scores: Floats) -> Floats:
+        """Return the probability of every class."""
+        if self.task.one_vs_rest:
+            return self.learner.core.probabilities(scores)  # type: ignore[attr-defined,no-any-return]
+        return softmax(self.learner.update.loss.link_factor * scores)
+
     def results(self) -> dict[str, Any]:
         """Return all metrics by name, as plain numbers and lists; None if one is not defined."""
         found: dict[str, Any] = {"rows": self.rows, "loss": self.loss.value}
-        found["constant_loss"] = self.targets.least_loss(self.task.loss)
+        found["constant_loss"] = math.nan if self.task.one_vs_rest else self.targets.least_loss(self.task.loss)
         if self.has_probabilities:
             found["log_loss"] = self.log_loss.value
         if self.task.kind == "numbers":

@@ -37,13 +37,14 @@ class Task(NamedTuple):
     loss: AnyLoss
     labels: list[Label] | None  #: [negative, positive] for a loss of two classes; None for all others
     why: str
+    one_vs_rest: bool = False  #: whether each class has a learner of its own, with a loss of two classes
 
     @property
     def kind(self) -> str:
         """What is predicted: "two classes", "classes" or "numbers"."""
         if self.labels is not None:
             return "two classes"
-        return "classes" if isinstance(self.loss, JointLoss) else "numbers"
+        return "classes" if self.one_vs_rest or isinstance(self.loss, JointLoss) else "numbers"
 
     def coded(self, y: Any) -> tuple[Any, Any]:
         """Return targets in the form of the loss, -1.0 and +1.0, labels or numbers, and a mask of rows with a target.
@@ -58,7 +59,7 @@ class Task(NamedTuple):
         if self.labels is not None:
             return self._signs(values)
         there = has_value(values)
-        if isinstance(self.loss, JointLoss):
+        if self.kind == "classes":
             return class_labels(values, there), there
         if values.dtype == object:
             wrong = next((k for k, value in enumerate(values) if there[k] and not is_numeric(value)), None)

@@ -27,7 +27,7 @@ from fiol.training.column_summary import summarize_columns
 from fiol.training.run import Regime, Training
 from fiol.training.task_inference import Task, distinct, has_value, infer_task, plain_values
 from fiol.workflow.errors import OptionError
-from fiol.workflow.model import TrainedModel, is_path, open_model
+from fiol.workflow.model import TrainedModel, has_model_inside, is_path, open_model
 from fiol.workflow.options import STORED_DEFAULTS, TrainOptions, option_difference
 
 #: While all targets are the same, this many batches are read to find another one; of live data, this many rows.
@@ -159,6 +159,7 @@ class TrainingJob:
                 f"{option_text('update')} takes {', '.join(map(option_text, given))} from the model: leave that out"
             )
         self.load(path)
+        self.refuse_several_learners(path)
         asked, learned = self.options.target, None if self.reading is None else self.reading.target
         if asked is not None and learned is not None and asked != learned:
             raise OptionError(
@@ -177,6 +178,17 @@ class TrainingJob:
         then = {} if self.state is None else dict(self.state["asked"])
         data = [*then.get("data", []), *self.asked["data"]]
         self.asked = {**then, "data": data, "updated": self.asked["data"]}
+
+    def refuse_several_learners(self, path: str) -> None:
+        """Raise OptionError for models of several learners and passive-aggressive estimators."""
+        estimator = self.model.estimator
+        if isinstance(self.model, Learner) and (estimator is None or has_model_inside(estimator)):
+            return
+        name, learn = ("OneVsRest", "learn") if estimator is None else (type(estimator).__name__, "partial_fit")
+        raise OptionError(
+            f"{option_text('update')} cannot continue the {name} in {path}, but Python can: "
+            f"model = fiol.load({path!r}); model.{learn}(X, y); model.save({path!r})"
+        )
 
     def repetition_messages(self) -> list[str]:
         """Return a sentence on the files of an update whose rows the model has learned before, if there are any."""
@@ -387,8 +399,6 @@ class TrainingJob:
             o.passes, o.shuffle, STORED_DEFAULTS["seed"] if o.seed is None else o.seed, o.holdout, o.early_stop
         )
         from_estimator = self.model.estimator
-        if not isinstance(self.model, Learner):
-            raise OptionError("a model of one learner per class is not updated by the command: use its estimator")
         self.training = training = Training(
             self.model,
             self.task,

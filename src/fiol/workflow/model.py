@@ -46,7 +46,7 @@ class Trained(Model):
         labels = None if isinstance(self, OneVsRest) else check_stored_labels(self.meta, loss)
         if labels is None and isinstance(self, Learner) and isinstance(loss, Binary):
             labels = [-1, 1]
-        return Task(loss, labels, self.meta.get("training", {}).get("why", ""))
+        return Task(loss, labels, self.meta.get("training", {}).get("why", ""), isinstance(self, OneVsRest))
 
     @property
     def reading(self) -> ReaderConfig | None:
@@ -186,7 +186,14 @@ class Trained(Model):
     def rows_of(self, X: Any) -> Any:
         """Return rows of a batch as the model takes them: numbered, if its features are columns without an encoding."""
         columns = self.core.space.columns
-        if not isinstance(X, NamedRows) or columns is None or self.core.space.encoder is not None:
+        if not isinstance(X, NamedRows) or self.core.space.encoder is not None:
+            return X
+        if columns is None:
+            if self.estimator is not None:
+                raise ValueError(
+                    f"the {type(self.estimator).__name__} learned from arrays, whose columns have no names: "
+                    "fit it on a frame, pass svmlight data, or predict arrays in Python"
+                )
             return X
         places = {name: k for k, name in enumerate(columns)}
         unknown = next((name for name in X.names if name not in places), None)
@@ -353,6 +360,14 @@ class TrainedModel(Trained, Learner):
 class TrainedOneVsRest(Trained, OneVsRest):
     """The model of an estimator with one learner per class, with the methods of a `TrainedModel`."""
 
+    #: Those of an ensemble: every class has its own.
+    members = ()
+
+    @property
+    def n_nonzero(self) -> int:
+        """The number of features that have a weight other than 0 for some class."""
+        return int((self.weights != 0.0).any(axis=0).sum())
+
 
 def is_path(data: Any) -> bool:
     """Return whether data are named by a path."""
@@ -418,10 +433,39 @@ def as_trained(model: Any) -> Any:
         return TrainedModel.from_core(model.core, model.meta)
     if isinstance(model, OneVsRest):
         return TrainedOneVsRest.from_core(model.core, model.meta)
-    inner, names = model._inside() if hasattr(model, "_inside") else None, getattr(model, "feature_names_in_", None)
-    if inner is None:
-        raise ValueError(f"a {type(model).__name__} of passive-aggressive learners has no single model inside")
-    return trained_of_estimator(model, inner, None if names is None else [str(name) for name in names])
+    given = getattr(model, "feature_names_in_", None)
+    names = None if given is None else [str(name) for name in given]
+    return trained_of_estimator(model, model._inside(), names) if has_model_inside(model) else linear_copy(model, names)
+
+
+def has_model_inside(estimator: Any) -> bool:
+    """Return whether an estimator predicts with one model, which passive-aggressive estimators do not."""
+    return hasattr(estimator, "_inside")
+
+
+def linear_copy(estimator: Any, names: Sequence[str] | None) -> Any:
+    """Return a model with the coefficients and labels of a passive-aggressive estimator, which predicts as it does."""
+    from fiol.presets import PA1
+
+    coef = estimator.coef_.toarray() if hasattr(estimator.coef_, "toarray") else estimator.coef_
+    weights, intercepts = np.atleast_2d(coef), np.atleast_1d(estimator.intercept_)
+    compiled = estimator._learners[0].compiled
+    update, options = PA1(estimator.C, estimator._judge), {"n_features": weights.shape[1], "compiled": compiled}
+    found: Any
+    if len(intercepts) == 1:
+        found = TrainedModel(update, **options)
+        learners = [found.core]
+    else:
+        found = TrainedOneVsRest(update, classes=plain_labels(estimator.classes_), **options)
+        learners = [learner.core for learner in found.learners.values()]
+    for learner, w, b in zip(learners, weights, intercepts, strict=True):
+        learner.start_from(w, b)
+    found.meta = {**getattr(estimator, "meta", {})}
+    if hasattr(estimator, "classes_") and len(intercepts) == 1:
+        found.meta["labels"] = plain_labels(estimator.classes_)
+    found.core.space.columns = None if names is None else tuple(names)
+    found.estimator = estimator
+    return found
 
 
 def trained_of_estimator(estimator: Any, inner: Any, names: Sequence[str] | None) -> Any:
