@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,6 +46,9 @@ def option_text(name: str, value: Any = None) -> str:
     >>> with command_options():
     ...     option_text("reader", {"delimiter": ";"})
     "--reader 'delimiter=;'"
+    >>> with command_options():
+    ...     print(option_text("columns", {"city, zip": "category"}))
+    --column '"city, zip"=category'
     """
     if not Wording.for_command:
         own = {stored: parameter for parameter, stored in STORED_NAMES.items()}.get(name, name)
@@ -52,7 +57,8 @@ def option_text(name: str, value: Any = None) -> str:
     if value is None or value is True:
         return option
     if isinstance(value, Mapping):
-        return " ".join(f"{option} {shlex.quote(f'{key}={command_value(one)}')}" for key, one in value.items())
+        named = [f"{joined_names([str(key)])}={command_value(one)}" for key, one in value.items()]
+        return " ".join(f"{option} {shlex.quote(text)}" for text in named)
     return f"{option} {shlex.quote(command_value(value))}"
 
 
@@ -64,3 +70,26 @@ def command_value(value: Any) -> str:
     """
     is_plain = isinstance(value, str) and value.isprintable()
     return "none" if value is None else value if is_plain else json.dumps(value)
+
+
+def joined_names(names: Sequence[str]) -> str:
+    """Return names with commas between them, as `split_names` takes them.
+
+    >>> joined_names(["age", "city, zip"]), joined_names(["user", ""])
+    ('age,"city, zip"', 'user,')
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue() if len(names) != 1 or names[0] else ""
+
+
+def split_names(text: str) -> list[str]:
+    """Return names between commas, read as a row of CSV: a name with a comma is in double quotes.
+
+    >>> split_names('age,"city, zip"'), split_names("user,"), split_names('"a,b"=2,c=1')
+    (['age', 'city, zip'], ['user', ''], ['a,b=2', 'c=1'])
+    """
+    try:
+        return next(csv.reader([text]), [""])
+    except csv.Error:  # a line end
+        return text.split(",")

@@ -394,6 +394,37 @@ def test_train_on_text_dates_and_missing_values(tmp_path):
         assert "Traceback" not in done.output
 
 
+def test_names_with_commas_are_quoted_in_options(tmp_path):
+    path, model = tmp_path / "table.csv", tmp_path / "model.fiol"
+    rows = [f"{k % 5},{k % 3},{'no' if k % 2 else 'yes, please'}" for k in range(40)]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([["p,q", "s", "y"], *(row.split(",", 2) for row in rows)])
+    kind, pair, weights = '"p,q"=category', 's,"p,q"', '"yes, please"=2,no=1'
+    printed = invoke(
+        "train",
+        path,
+        "--target",
+        "y",
+        *SINGLE,
+        "--column",
+        kind,
+        "--pairs",
+        pair,
+        "--class-weight",
+        weights,
+        "-o",
+        model,
+    ).output
+    assert "Class weights: no=1, yes, please=2" in printed or "Class weights: yes, please=2, no=1" in printed
+    assert any(line.split()[:2] == ["p,q", "category"] for line in printed.splitlines())
+    asked = fiol.load(model).meta["training"]["asked"]
+    assert (asked["columns"], asked["pairs"]) == ([kind], [pair])
+    done = invoke("train", path, "--target", "y", "--class-weight", "yes, please=2", "-o", tmp_path / "x", code=2)
+    assert "a label with a comma is in double quotes" in " ".join(done.output.split())
+    done = invoke("train", path, "--target", "y", "--column", "p,q=category", "-o", tmp_path / "x", code=None)
+    assert "there is no column 'p'" in done.output
+
+
 def test_train_on_vw_lines_with_tags_and_without_labels(tmp_path):
     path, model = tmp_path / "rows.vw", tmp_path / "rows.fiol"
     path.write_text("1 2.0 'first|a x:2 y |b z\n-1 'second|a y |b z:0.5\n1 |a x\n-1 |b z:2\n")

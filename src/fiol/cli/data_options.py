@@ -11,6 +11,7 @@ import click
 from fiol.cli.sections import option_in
 from fiol.cli.terminal import echo
 from fiol.features.column_kinds import KIND_SPECS
+from fiol.option_names import split_names
 from fiol.readers.bad_lines import ON_ERROR, reader_messages
 
 #: The section of these options.
@@ -31,14 +32,18 @@ def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
         data("--weight", metavar="COLUMN", help="The column of sample weights."),
         data("--tag", metavar="COLUMN", help="The column with names of rows."),
         data(
-            "--pairs", multiple=True, metavar="A,B", help="Multiply the features of two or three columns or namespaces."
+            "--pairs",
+            multiple=True,
+            metavar="A,B",
+            help="Multiply the features of two or three columns or namespaces; may be repeated.",
         ),
         data(
             "--column",
             "columns",
             multiple=True,
             metavar="NAME,...=KIND",
-            help=f"Kind of columns: {KIND_SPECS}; may be repeated [default: inferred].",
+            help=f"Kind of columns: {KIND_SPECS}; may be repeated [default: inferred]. Names with a comma are in "
+            "double quotes, here and in --pairs: '\"city, zip\"=category'.",
         ),
         data(
             "--reader",
@@ -111,7 +116,7 @@ def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
         value = options.pop(option, None)
         if value is not None:
             given[name] = value
-    pairs = tuple(tuple(pair.split(",")) for pair in options.pop("pairs", ()))
+    pairs = tuple(tuple(split_names(pair)) for pair in options.pop("pairs", ()))
     if pairs:
         given["pairs"] = pairs
     missing = options.pop("missing", ())
@@ -146,13 +151,16 @@ def column_kinds(text: str) -> list[tuple[str, str]]:
 
     >>> column_kinds("zip=category"), column_kinds("id,name=skip")
     ([('zip', 'category')], [('id', 'skip'), ('name', 'skip')])
+    >>> column_kinds('"city, zip"=category')
+    [('city, zip', 'category')]
     """
     names, equals, kind = text.rpartition("=")
-    if not equals or not all(names.split(",")):
+    split = split_names(names)
+    if not equals or not all(split):
         raise click.UsageError(
             f"--column takes NAME=KIND, such as zip=category, id,name=skip or day=date:%m/%d/%Y, got {text!r}"
         )
-    return [(name, kind) for name in names.split(",")]
+    return [(name, kind) for name in split]
 
 
 def print_skipped(reader: Any, missing: int = 0) -> None:

@@ -15,6 +15,7 @@ from fiol.cli.errors import check_folder, handle_errors, json_text, print_page, 
 from fiol.cli.learning_options import learning_options
 from fiol.cli.sections import OptionSections, option_in, typed_command
 from fiol.cli.terminal import echo
+from fiol.option_names import split_names
 
 learning, repeating, keeping = option_in("Learning"), option_in("Passes"), option_in("Model")
 
@@ -47,7 +48,8 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
 @learning(
     "--class-weight",
     metavar="WEIGHTS",
-    help="Factors of sample weights by label, A=2,B=1; balanced: inverse to the counts of labels in the first rows.",
+    help="Factors of sample weights by label, A=2,B=1, a label with a comma in double quotes; balanced: inverse to the "
+    "counts of labels in the first rows.",
 )
 @learning("--no-intercept", is_flag=True, help="Learn no intercept.")
 @learning("--average", is_flag=True, help="Predict with the average of the weights; not for the ensemble.")
@@ -352,16 +354,21 @@ def class_weight(text: str | None) -> Any:
 
     >>> class_weight("yes=2,no=0.5"), class_weight("balanced")
     ({'yes': 2.0, 'no': 0.5}, 'balanced')
+    >>> class_weight('"more, or less"=2,no=1')
+    {'more, or less': 2.0, 'no': 1.0}
     """
     if text is None or text == "balanced":
         return text
     found = {}
-    for part in text.split(","):
+    for part in split_names(text):
         label, _, number = part.rpartition("=")
         try:
             found[label] = float(number)
         except ValueError:
             found[label] = math.nan
         if not label or not 0.0 <= found[label] < math.inf:
-            raise click.UsageError(f"--class-weight is balanced or LABEL=WEIGHT,..., weights from 0 on, got {text!r}")
+            raise click.UsageError(
+                f"--class-weight is balanced or LABEL=WEIGHT,..., weights from 0 on, got {text!r}; a label with a "
+                "comma is in double quotes"
+            )
     return found

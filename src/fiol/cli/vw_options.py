@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from fiol.option_names import joined_names
+
 #: Short names of options, and old ones.
 VW_SHORT = {
     "-d": "--data", "-f": "--final_regressor", "-i": "--initial_regressor", "-t": "--testonly", "-p": "--predictions",
@@ -219,7 +221,7 @@ def train_and_more(
     train += penalty_words(given) + algorithm_words(given, notes, loss) + pass_words(given)
     train += namespace_words(given)
     for pair in pairs_of_namespaces(given, files, notes, namespaces):
-        train += ["--pairs", ",".join(pair)]
+        train += ["--pairs", joined_names(pair)]
     if "--bit_precision" in given:
         train += ["--bits", last_value(given, "--bit_precision")]
     if "--random_seed" in given and "--holdout" in train:

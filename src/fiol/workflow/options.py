@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fiol.option_names import STORED_NAMES, option_text
+from fiol.option_names import STORED_NAMES, joined_names, option_text
 from fiol.workflow.errors import OptionError
 
 #: Values in checkpoints of options that are not given.
@@ -144,9 +144,11 @@ class TrainOptions:
             if field.name == "intercept":
                 found["no_intercept"] = not value
             elif field.name == "columns":
-                found["columns"] = [f"{name}={kind_text(name, kind)}" for name, kind in (value or {}).items()]
+                found["columns"] = [
+                    f"{joined_names([name])}={kind_text(name, kind)}" for name, kind in (value or {}).items()
+                ]
             elif field.name == "pairs":
-                found["pairs"] = [",".join(pair) for pair in value]
+                found["pairs"] = [joined_names(pair) for pair in value]
             elif field.name == "missing":
                 found["missing"] = list(value)
             elif field.name == "reader":
