@@ -22,7 +22,7 @@ TARGET_TYPES = frozenset((float, int, np.float64, np.int64))
 class Packers(dict[int, Any]):
     """By number of entries, the function that packs the values and the feature numbers of a row.
 
-    The bytes have memory for results of compiled code about the row (`fiol.engine.single_row.events`): a weight per entry
+    The bytes have memory for results of `fiol.engine.single_row.events`: a weight per entry
     and an intercept; and, where the means of `centered` features are subtracted, another row.
 
     The function takes as values what `math.fsum` takes, and raises for anything else, such as text.
