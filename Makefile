@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python may write bytecode: the tests start dozens of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-oldest test-spark test-postgres test-browser test-release check bench bench-serving bench-spark campaign docs clean
+.PHONY: demo demo-serve demo-steps demo-step reproduce test test-nojit test-unlinked test-oldest test-spark test-postgres test-browser test-release check bench bench-serving bench-spark campaign docs clean
 
 demo: $(VENV)/.demo  ## a table with text, dates and missing values, from a file to a model, its evaluation and a page about it
 	$(BIN)/fiol demo build/demo --force
@@ -43,6 +43,9 @@ test: $(VENV)/.test  ## all tests, compiled code included
 
 test-nojit: $(VENV)/.test  ## all tests in the interpreter, without numba; TESTS="tests/engine ..." runs a part
 	NUMBA_DISABLE_JIT=1 $(BIN)/python $(PYTEST) $(TESTS)
+
+test-unlinked: $(VENV)/.test  ## tests of compiled code by public means of numba alone, without `fiol.compiler.linking`
+	FIOL_LINKING=0 $(BIN)/python $(PYTEST) tests/compiler tests/engine tests/test_events.py
 
 test-oldest: $(OLDEST)/.ready  ## tests that use other libraries, with the oldest versions that pyproject.toml allows
 	$(OLDEST)/bin/python $(PYTEST) -W default $(OLDEST_TESTS)
