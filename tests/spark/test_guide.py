@@ -43,7 +43,9 @@ def test_code_of_the_guide_runs(spark, tmp_path, monkeypatch):
         (folder / f"{k}.json").write_text("".join(json.dumps(row) + "\n" for row in rows(100)))
     reader = spark.readStream.schema("site string, hour double, clicked int").option("maxFilesPerTrigger", 1)
     names |= {"stream": reader.json(str(folder)), "other": reader.json(str(folder))}
-    block = code_from("from fiol.spark import RefreshedModel").replace('"scores"', f'"file://{tmp_path}/scores"')
+    block = code_from("from fiol.spark import RefreshedModel")
+    for path in ("scores", "checkpoints/clicks"):  # Spark has another working directory
+        block = block.replace(f'"{path}"', f'"file://{tmp_path}/{path}"')
     exec(block.replace("query.trainer.losses", "query.processAllAvailable()"), names)
     try:
         assert len(names["query"].trainer.losses) == 2
