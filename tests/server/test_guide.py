@@ -30,28 +30,33 @@ def client(tmp_path):
         yield client
 
 
-def curl_requests():
-    """Return path and body of the requests by curl."""
-    (block,) = (one for one in blocks("bash") if one.startswith("curl"))
-    return re.findall(
-        r"curl -s localhost:8080(\S+) -H 'content-type: application/json' \\\n +-d '(.*?)'", block, re.DOTALL
-    )
+def send(client, start):
+    """Return the answers to the requests by curl in the block that begins with this text; all are answered."""
+    (block,) = (one for one in blocks("bash") if one.startswith(start))
+    form = r"curl -s (?:-X (\w+) )?localhost:8080(\S+) -H 'content-type: application/json' \\\n +-d '(.*?)'"
+    found = []
+    for method, path, body in re.findall(form, block, re.DOTALL):
+        answer = client.request(method or "POST", path, json.loads(body))
+        assert answer.status in (200, 201), answer.body
+        found.append(answer.json())
+    assert len(found) == block.count("curl")
+    return found
 
 
 def test_requests_by_curl_are_answered(client):
-    predict, label, learn = curl_requests()
-    answer = client.post(predict[0], json.loads(predict[1]))
-    assert answer.status == 200, answer.body
-    found = answer.json()
-    (prediction,) = found["predictions"]
-    assert prediction["label"] in found["labels"] == ["no", "yes"]
+    before = client.get("/models/tickets").json()["round"]
+    predicted, _, _ = send(client, "curl -s localhost:8080/models/tickets/predict")
+    (prediction,) = predicted["predictions"]
+    assert prediction["label"] in predicted["labels"] == ["no", "yes"]
     assert sum(prediction["probabilities"]) == pytest.approx(1.0)
-    before = found["round"]
-    answer = client.post(label[0], json.loads(label[1]))
-    assert answer.status == 200, answer.body
-    answer = client.post(learn[0], json.loads(learn[1]))
-    assert answer.status == 200, answer.body
     assert client.get("/models/tickets").json()["round"] == before + 3
+
+
+def test_shadow_by_curl_replaces_its_live_model(client):
+    assert [*client.registry.models] == ["tickets"]
+    send(client, "curl -s -X PUT")
+    assert [*client.registry.models] == ["tickets"]
+    assert client.get("/models/tickets").json()["round"] == 0
 
 
 def test_python_client_of_the_guide_predicts_and_learns(client):
@@ -71,7 +76,7 @@ def test_specification_of_the_guide_makes_a_model_and_its_shadow(client):
     answer = client.request("PUT", "/models/live", {"specification": json.loads(block)})
     assert answer.status == 201, answer.body
     (shadow,) = re.findall(r'`(\{"copy_of".*?\})`', GUIDE)
-    answer = client.request("PUT", "/models/words", json.loads(shadow))
+    answer = client.request("PUT", "/models/words", json.loads(shadow.replace("tickets", "live")))
     assert answer.status == 201, answer.body
     row = {"features": {"product": "billing", "plan": "team", "message": "urgent refund"}, "label": "yes"}
     assert client.post("/models/live/learn", {"rows": [row]}).status == 200
