@@ -195,6 +195,27 @@ def marked(draw, name, rows, missing):
     return found
 
 
+def markers_alone(draw, name, rows, missing):
+    """Return a column without a value: of markers in CSV, JSON and dicts of these."""
+    kind = pa.null() if draw.random() < 0.3 else pa.string()
+    return Column(name, [None] * rows, kind, raw=[draw.choice([*MARKERS, None]) for _ in range(rows)])
+
+
+def odd_dates(draw, name, rows, missing):
+    """Return dates or times as text, with markers and a few odd cells in CSV and JSON; the kind is inferred."""
+    days = [datetime.date(1990, 1, 1) + datetime.timedelta(draw.randrange(20000)) for _ in range(9)]
+    form = draw.choice(["%Y-%m-%d", "%Y-%m-%d", "%d.%m.%Y", "%d-%b-%Y", "%H:%M"])
+    some = [f"{k % 24}:{k:02}" for k in range(9, 60, 7)] if form == "%H:%M" else [day.strftime(form) for day in days]
+    found = Column(name, drawn(draw, some, rows, missing), pa.string())
+    odd = [k for k in range(1, rows) if draw.random() < 0.1]
+    few = odd[: rows * 3 // 100]
+    found.typed = [None if k in odd else text for k, text in enumerate(found.typed)]
+    found.raw = list(found.typed)
+    for k in odd:
+        found.raw[k] = draw.choice(["odd", "31/31/2011", "25:61", "7"]) if k in few else draw.choice(MARKERS)
+    return found
+
+
 def row_numbers(draw, name, rows, missing):
     start = draw.choice([0, 1])
     return Column(name, [start + k for k in range(rows)], pa.int64())
@@ -213,8 +234,8 @@ def skipped(draw, name, rows, missing):
 
 
 MAKERS = (
-    number, whole, truth, decimals, text, sentences, dates, times, tags, numeric_text, marked, row_numbers,
-    unique_texts, nothing, skipped,
+    number, whole, truth, decimals, text, sentences, dates, times, tags, numeric_text, marked, markers_alone,
+    odd_dates, row_numbers, unique_texts, nothing, skipped,
 )  # fmt: skip
 
 
@@ -247,8 +268,9 @@ def make_table(seed):
     if draw.random() < 0.25:
         usable = [column.name for column in columns if column.spec != "skip"]
         options["pairs"] = [tuple(draw.choices(usable, k=draw.choice([2, 2, 3])))] if usable else []
-    if draw.random() < 0.15 and not any(column.raw for column in columns):
-        options["missing"] = draw.choice([["?", "red"], ["-999"]])
+    if draw.random() < 0.2:
+        own = [[*MARKERS, "red"]] if any(column.raw for column in columns) else [["?", "red"], ["-999"]]
+        options["missing"] = draw.choice(own)
     if draw.random() < 0.1:
         options["intercept"] = False
     return Table(columns, target, weight, options, learned)

@@ -5,9 +5,10 @@
 A table has columns of any kind, missing values, labels or numbers to predict, and options of training. A model learns
 from its first rows as CSV, JSON lines, Parquet, Arrow (small files, and the compiled loop of large ones), frames of
 pandas, polars and pyarrow, dicts, one dict at a time, and by `update` and `resume`. Names, weights, labels and the
-scores of the other rows must be those of the first way. Rows are scored as frames, dicts and files, one and many,
-before and after saving; dicts and JSON lines without some of the columns are compared as well. `--ways` is how many
-ways in and out are drawn for a table; the first table that disagrees is made small and shown.
+scores of the other rows must be those of the first way. One of the ways is the command, with its own options. Rows are
+scored as frames, dicts and files, one and many, before and after saving; dicts and JSON lines without some of the
+columns are compared as well. `--ways` is how many ways in and out are drawn for a table; the first table that disagrees
+is made small and shown.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from click.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.campaigns.made_up_tables import (
@@ -40,6 +42,7 @@ from tests.campaigns.made_up_tables import (
 )
 
 import fiol
+from fiol import cli
 from fiol.readers import compiled_parser
 from fiol.training import run as training_run
 from fiol.workflow.job import TrainingJob
@@ -104,6 +107,8 @@ class Checks:
         for name, make in FRAMES.items():
             found[name] = lambda make=make, name=name: self.train(make(self.first), name)
         found["update"], found["resume"] = self.updated, self.resumed
+        if not any("," in column.name for column in self.table.columns):  # which the command takes as two names
+            found["command"] = self.by_command
         found["learner"] = lambda: self.learner(self.first, None)
         found["dicts"] = lambda: self.learner(self.first, "dicts")
         found["one by one"] = lambda: self.learner(self.first, "one")
@@ -113,6 +118,21 @@ class Checks:
         """Train by the compiled loop."""
         with Looped(0):
             return self.train(io.BytesIO(FILES[form](self.first)), form)
+
+    def by_command(self):
+        """Train by the command, in this process, and return the model that it wrote."""
+        form = self.draw.choice([form for form in FILES if form != "csv" or self.has_csv])
+        path, options = self.folder / "command.fiol", TrainOptions(target="the target", **self.given(form)).stored()
+        names = {"columns": "column", "reader_options": "reader", "format_": "format"}
+        command = ["train", self.file(form, self.first, "command"), "-o", str(path), "--force"]
+        for name, value in options.items():
+            for one in value if isinstance(value, list) else [value]:
+                option = f"--{names.get(name, name).replace('_', '-')}"
+                command += [option] if one is True else [option, str(one)]
+        done = CliRunner().invoke(cli.main, command)
+        if done.exit_code:
+            raise ValueError(done.output)
+        return fiol.load(path)
 
     def updated(self):
         """Train on a first part, in a file, and update the model with the others, in files of any format."""
