@@ -5,13 +5,11 @@ import io
 import itertools
 import json
 import math
-import re
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.utils import murmurhash3_32
 from tests.readers import vowpal
 from tests.readers.plain import plain_rows, plain_vw
 
@@ -70,21 +68,12 @@ def test_vw_rows_and_errors_match_slow_parser(parts, broken):
     check_against_plain(text.replace(b"9", broken) if broken else text)
 
 
-def vowpal_hash(name):
-    """The hash of a feature that Vowpal Wabbit has for a name of ours: digits are a number, all else murmur3."""
-    space, feature = split_name(name)
-    seed = 0
-    for part in [*filter(None, [space]), *feature.split(":", 1)]:  # a text value is hashed from its name's hash
-        seed = int(part) + seed if re.fullmatch("[0-9]+", part) else murmurhash3_32(part.encode(), seed, positive=True)
-    return seed % 2**vowpal.BITS
-
-
 def test_vw_lines_match_the_vowpalwabbit_package():
     """Outputs were recorded by `vowpal.py`; the package stores values as 32-bit floats."""
     kept = json.loads(vowpal.RECORD.read_text())
     for line in vowpal.LINES:
         ((y, weight, tag, entries),) = rows_of(batches_of(line.encode()))
-        hashes = sorted((vowpal_hash(name), value) for name, value in entries)
+        hashes = sorted((vowpal.vowpal_hash(name), value) for name, value in entries)
         label, their_weight, their_tag, features = kept[line]
         assert (y, weight, tag or None) == (label, their_weight, their_tag), line
         assert [h for h, _ in hashes] == [h for h, _ in features], line

@@ -1,7 +1,12 @@
 """Lines as the package vowpalwabbit understands them, kept in vw_lines.json; running this file asks it again."""
 
 import json
+import re
 from pathlib import Path
+
+from sklearn.utils import murmurhash3_32
+
+from fiol.readers.namespaces import split_name
 
 RECORD = Path(__file__).parent / "vw_lines.json"
 LINES = [
@@ -20,24 +25,40 @@ REFUSED = [
 BITS = 24
 
 
-def understood(lines):
-    """Target, weight, tag and features (hash, value) of lines, by the package."""
+def vowpal_hash(name):
+    """Return the hash that Vowpal Wabbit has for a name of ours: digits are a number, all else murmur3."""
+    space, feature = split_name(name)
+    seed = 0
+    for part in [*filter(None, [space]), *feature.split(":", 1)]:  # a text value is hashed from its name's hash
+        seed = int(part) + seed if re.fullmatch("[0-9]+", part) else murmurhash3_32(part.encode(), seed, positive=True)
+    return seed % 2**BITS
+
+
+def workspace():
+    """Return a model of the package that reads lines."""
     from vowpalwabbit import Workspace
 
-    model, found = Workspace(quiet=True, noconstant=True, b=BITS), []
-    for line in lines:
-        row = model.parse(line)
-        features = [
-            (row.feature(space, k) % 2**BITS, row.feature_weight(space, k))
-            for space in range(row.num_namespaces())
-            for k in range(row.num_features_in(space))
-        ]
-        target = row.get_simplelabel_label()
-        found.append(
-            [None if target > 3e38 else target, row.get_simplelabel_weight(), row.get_tag() or None, sorted(features)]
-        )
-        model.finish_example(row)
+    return Workspace(quiet=True, noconstant=True, b=BITS)
+
+
+def understood_line(model, line):
+    """Target, weight, tag and features (hash, value) of a line, by the package."""
+    row = model.parse(line)
+    features = [
+        (row.feature(space, k) % 2**BITS, row.feature_weight(space, k))
+        for space in range(row.num_namespaces())
+        for k in range(row.num_features_in(space))
+    ]
+    target = row.get_simplelabel_label()
+    found = [None if target > 3e38 else target, row.get_simplelabel_weight(), row.get_tag() or None, sorted(features)]
+    model.finish_example(row)
     return found
+
+
+def understood(lines):
+    """Target, weight, tag and features (hash, value) of lines, by the package."""
+    model = workspace()
+    return [understood_line(model, line) for line in lines]
 
 
 if __name__ == "__main__":
