@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Iterable
 from datetime import datetime, timezone
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,6 +75,14 @@ def checkout(folder: str) -> Path:
     return Path(folder)
 
 
+def version_of(package: str) -> str | None:
+    """Return the version of an installed package, or None: benchmarks leave out peers that are not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
 def header(program: str, arguments: list[str] | None, quick: bool, packages: Iterable[str] = ()) -> dict[str, Any]:
     """Return what is needed to read numbers later; `packages` are those used beside the usual ones."""
     return {
@@ -86,6 +94,6 @@ def header(program: str, arguments: list[str] | None, quick: bool, packages: Ite
         "versions": {
             "python": platform.python_version(),
             "fiol": fiol.__version__,
-            **{p: version(p) for p in ("numpy", "numba", *packages)},
+            **{package: version_of(package) for package in ("numpy", "numba", *packages)},
         },
     }

@@ -330,7 +330,7 @@ def test_shards_without_a_feature_do_not_count_in_its_merge():
     """Two parts, of which the first alone saw the feature: lanes of curvature, constant and normalized steps."""
     rules = np.zeros((10, 4))
     rules[0], rules[1] = 1.0, [2.0, 1.0, 0.0, 1.0]
-    rules[6, 0] = rules[4, 2] = 1.0
+    rules[6, 0] = rules[3, 0] = rules[4, 2] = 1.0
     base = np.array([[[1.0, 1.0, 1.0, 3.0], [4.0, 4.0, 0.0, 0.0]]])
     seen = np.array([[[2.0, 3.0, 5.0, 3.0], [6.0, 7.0, 0.0, 0.0]]])
     found, costs = pooled(rules, base, [seen, base], np.ones(4))
@@ -345,7 +345,8 @@ def test_merged_lane_records_match_array_oracle():
     draw = np.random.default_rng(3)
     rules, step_scales = np.zeros((9, 8)), draw.uniform(0.5, 2.0, 8)
     rules[0], rules[1] = draw.uniform(0.5, 2.0, 8), draw.uniform(0.5, 2.0, 8)
-    rules[6, :2] = rules[4, 2:4] = rules[2, 4:6] = rules[8, [0, 2, 4]] = 1.0  # the last member has constant steps
+    rules[6, :2] = rules[3, :2] = rules[4, 2:4] = 1.0
+    rules[2, 4:6] = rules[8, [0, 2, 4]] = 1.0  # the last member has constant steps
     base = draw.uniform(0.5, 2.0, (20, 2, 8))
     saw = draw.random((3, 20)) < 0.5
     saw[:, 4] = False

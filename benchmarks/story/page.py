@@ -189,7 +189,7 @@ def render(found: dict[str, Any]) -> str:
         platform=found["platform"],
         date=found["date"][:10],
         note=found.get("note", ""),
-        versions=", ".join(f"{name} {version}" for name, version in found["versions"].items()),
+        versions=", ".join(f"{name} {version}" for name, version in found["versions"].items() if version),
         losing=losing(found),
         defaults=table(head, contest_rows(found["contests"], default_loss)),
         hindsight=table(head, contest_rows(found["contests"], best_loss)),

@@ -146,8 +146,8 @@ class Checks:
         return fiol.load(path)
 
     def specs(self):
-        """Return the kinds of the reference for all columns, of which the first rows say too little."""
-        columns = self.reference.table_encoding.columns
+        """Return the kinds of the reference for all columns of features, of which the first rows say too little."""
+        columns = [c for c in self.reference.table_encoding.columns if c.name not in ASIDE]
         return {c.name: {"kind": c.kind, "ngrams": c.ngrams, "parts": c.parts, "format": c.format} for c in columns}
 
     def resumed(self):

@@ -165,6 +165,6 @@ def add_all_totals(plan: Plan, state: State, clock: Clock) -> None:
 
 
 #: The functions that kernels call as well as anchors.
-FUNCTIONS: tuple[Any, ...] = (elapsed_of, load_weight, missed_sum, shared_factor, load_weight_times)
-FUNCTIONS += (store_weight, set_last_seen, load_row, add_missed, settle, smallest_scale_for, before_round, after_round)
-FUNCTIONS += (regularize_all, add_all_totals)
+WEIGHT_FUNCTIONS: tuple[Any, ...] = (elapsed_of, load_weight, missed_sum, shared_factor, load_weight_times)
+WEIGHT_FUNCTIONS += (store_weight, set_last_seen, load_row, add_missed, settle, smallest_scale_for)
+WEIGHT_FUNCTIONS += (before_round, after_round, regularize_all, add_all_totals)

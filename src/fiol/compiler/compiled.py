@@ -21,7 +21,7 @@ from fiol.compiler import borrowed_indexing, lanes  # noqa: F401 - imported to r
 from fiol.compiler.accessors import prefetch
 from fiol.compiler.borrowed_arrays import lent
 from fiol.compiler.cache import kernel
-from fiol.compiler.component_types import CALLED, LAYER, ROOT, ComponentType, register_helper
+from fiol.compiler.component_types import CALLED, LAYER, ROOT, ComponentType, register_helpers
 from fiol.compiler.fingerprint import source_digest
 from fiol.compiler.forking import wait_for_compiler
 from fiol.compiler.numba_names import typeof
@@ -35,8 +35,7 @@ CALLED_BESIDE = ("features/murmur.py",)
 
 wait_for_compiler()
 
-for _helper in stored_weights.FUNCTIONS:
-    register_helper(_helper)
+register_helpers(*stored_weights.WEIGHT_FUNCTIONS)
 
 _bound: dict[Any, Any] = {}
 

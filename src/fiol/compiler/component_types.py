@@ -72,8 +72,7 @@ def type_of(component: Component) -> ComponentType:
         for name, method in methods_of(cls).items():
             check_arity(name, method, cls)
         code, helpers = fingerprint(cls)
-        for helper in helpers:
-            register_helper(helper)
+        register_helpers(*helpers)
         mode = "" if linking.switched_on() else ".unlinked"
         tag = f"{cls.__module__}.{cls.__qualname__}@{code}.{LAYER}{mode}"
         _tags[cls], _classes[tag] = tag, cls
@@ -120,11 +119,12 @@ def compiled_function(function: python_types.FunctionType) -> Any:
     return inlined(portable(function))
 
 
-def register_helper(helper: Any) -> None:
-    """Let calls of the plain function `helper` from compiled code compile to its own code."""
-    if helper not in _helpers and not config.DISABLE_JIT:
-        _helpers.add(helper)
-        infer_global(helper, types.Dispatcher(compiled_function(helper)))
+def register_helpers(*helpers: Any) -> None:
+    """Let calls of these plain functions from compiled code compile to their own code."""
+    for helper in helpers:
+        if helper not in _helpers and not config.DISABLE_JIT:
+            _helpers.add(helper)
+            infer_global(helper, types.Dispatcher(compiled_function(helper)))
 
 
 class MethodType(types.BoundFunction):

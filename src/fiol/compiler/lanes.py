@@ -13,7 +13,7 @@ import operator
 import platform
 from typing import Any
 
-from fiol.compiler.component_types import portable, register_helper
+from fiol.compiler.component_types import portable, register_helpers
 from fiol.compiler.instructions import TRIED_FIRST, argument, field_of, instructions
 from fiol.compiler.numba_names import (
     AbstractTemplate,
@@ -476,7 +476,5 @@ def _rough_log2(context: Any, x: Any) -> Any:
     return x(x), codegen
 
 
-for _helper in (simd.lane_exponential, simd.small_expm1, simd.near_one, simd.lane_log_one_plus, simd.log_of_ratio):
-    register_helper(_helper)
-for _helper in (simd.log_of_small_ratio, simd.decay, simd.repeated, *FORMULAS):
-    register_helper(_helper)
+register_helpers(simd.lane_exponential, simd.small_expm1, simd.near_one, simd.lane_log_one_plus, simd.log_of_ratio)
+register_helpers(simd.log_of_small_ratio, simd.decay, simd.repeated, *FORMULAS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numba
 
-from fiol.compiler.linking import BOUNDS
+from fiol.compiler.linking import TESTED_BOUNDS
 
 try:
     from llvmlite import binding, ir
@@ -32,4 +32,4 @@ try:
     )
 except ImportError as error:
     text = f"numba {numba.__version__} does not fit this version of fiol ({error})"
-    raise ImportError(f"{text}: install '{BOUNDS}'") from error
+    raise ImportError(f"{text}: install '{TESTED_BOUNDS}'") from error

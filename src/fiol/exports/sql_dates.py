@@ -15,11 +15,11 @@ from fiol.features.date_formats import MONTH_WORDS, format_pieces
 from fiol.features.table_encoding import Column
 
 #: The numbers of characters that parts have; all others are numbers of one or two digits.
-WIDTHS = {"Y": (4,), "y": (2,), "b": (3,), "p": (2,)}
+FIELD_WIDTHS = {"Y": (4,), "y": (2,), "b": (3,), "p": (2,)}
 #: The longest name of a column that is part of a name here: PostgreSQL cuts names after 63 bytes.
-LONGEST_NAME = 48
+MAX_NAME_BYTES = 48
 #: What a character of a part is, in patterns.
-DIGIT, LETTER = "[0-9]", "[A-Za-z]"
+ONE_DIGIT, ONE_LETTER = "[0-9]", "[A-Za-z]"
 
 
 def moment_name(column: Column) -> str:
@@ -34,7 +34,7 @@ def moment_name(column: Column) -> str:
 def step_name(step: str, column: Column) -> str:
     """Return the name of a step towards the ISO text of a column."""
     name = column.name
-    if len(name.encode()) > LONGEST_NAME:
+    if len(name.encode()) > MAX_NAME_BYTES:
         name = hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
     return identifier(f"fiol {step} {name}")
 
@@ -60,7 +60,8 @@ def parsed_text(form: str, text: str, dialect: Dialect) -> str:
     for chosen in itertools.product(*widths):
         pattern, parts, place = list[str](), dict[str, str](), 1
         for (letter, mark), width in zip(pieces, chosen, strict=True):
-            pattern += [dialect.pattern_of_mark(mark)] if mark else [LETTER if letter in "bp" else DIGIT] * width
+            character = ONE_LETTER if letter in "bp" else ONE_DIGIT
+            pattern += [dialect.pattern_of_mark(mark)] if mark else [character] * width
             if letter:
                 parts[letter] = ("'0' || " if width == 1 else "") + f"SUBSTR({text}, {place}, {width})"
             place += len(mark) + width
@@ -72,7 +73,7 @@ def widths_of_part(pieces: Sequence[tuple[str, str]], k: int) -> tuple[int, ...]
     """Return the numbers of characters that a part may have: one digit only where no other number follows."""
     letter = pieces[k][0]
     following = pieces[k + 1][0] if k + 1 < len(pieces) else ""
-    return WIDTHS.get(letter, (2,) if following and following not in "bp" else (2, 1))
+    return FIELD_WIDTHS.get(letter, (2,) if following and following not in "bp" else (2, 1))
 
 
 def iso_text(parts: dict[str, str]) -> str:

@@ -15,7 +15,7 @@ PAGE_WIDTH, HEIGHT = 460.0, 270.0
 #: Margins above, below and left of the curves; their names are on the right.
 TOP, BOTTOM, LEFT = 12.0, 42.0, 52.0
 #: Width of a letter, and least distance of two names.
-LETTER, APART = 7.6, 14.0
+LETTER_WIDTH, APART = 7.6, 14.0
 #: Longest name.
 LONGEST_NAME = 24
 
@@ -174,7 +174,7 @@ class PlotArea(NamedTuple):
             parts.append(drawn_text(self.up.text(tick), LEFT - 6.0, y + 4.0, anchor="end"))
         last = -math.inf
         for tick in self.across.ticks():
-            x, half = self.at(tick, self.up.low)[0], 0.5 * LETTER * len(self.across.text(tick))
+            x, half = self.at(tick, self.up.low)[0], 0.5 * LETTER_WIDTH * len(self.across.text(tick))
             if x - half < last + 6.0:
                 continue  # there is no room for it
             last = x + half
@@ -207,7 +207,7 @@ def figure(curves: Sequence[DrawnCurve], across: Axis, up: Axis, alt: str) -> st
     (True, True, False)
     """
     longest = max((len(shortened(curve.name)) for curve in curves), default=0)
-    frame = PlotArea(across, up, PAGE_WIDTH - (14.0 + LETTER * longest if longest else 22.0))
+    frame = PlotArea(across, up, PAGE_WIDTH - (14.0 + LETTER_WIDTH * longest if longest else 22.0))
     parts, right = frame.drawn(), frame.right
     for curve in reversed(curves):
         points = [frame.at(x, y) for x, y in zip(curve.x, curve.y, strict=True) if math.isfinite(y)]

@@ -17,7 +17,7 @@ import numba
 #: The first version of numba that this folder was tested with, and the first one that it was not.
 TESTED = (0, 57), (0, 69)
 #: These bounds as pip takes them.
-BOUNDS = f"numba>={TESTED[0][0]}.{TESTED[0][1]},<{TESTED[1][0]}.{TESTED[1][1]}"
+TESTED_BOUNDS = f"numba>={TESTED[0][0]}.{TESTED[0][1]},<{TESTED[1][0]}.{TESTED[1][1]}"
 
 
 def version() -> tuple[int, ...]:
@@ -38,10 +38,9 @@ def switched_on() -> bool:
 def options() -> tuple[dict[str, Any], dict[str, Any]]:
     """Return options for kernels and for inlined functions: none where linking is off or fails its self-test."""
     if not tested():
-        text = (
-            f"numba {numba.__version__} was not tested with this version of fiol ({BOUNDS} was): first use takes longer"
-        )
-        warnings.warn(f"{text}; install '{BOUNDS}' if anything fails", RuntimeWarning, stacklevel=2)
+        untested = f"numba {numba.__version__} was not tested with this version of fiol ({TESTED_BOUNDS} was)"
+        text = f"{untested}: first use takes longer"
+        warnings.warn(f"{text}; install '{TESTED_BOUNDS}' if anything fails", RuntimeWarning, stacklevel=2)
     if not switched_on():
         return {}, {}
     try:
