@@ -1063,6 +1063,20 @@ def test_folder_without_another_version_raises(script, benchmark, tmp_path, caps
     assert f"{tmp_path} holds no version of fiol" in capsys.readouterr().err
 
 
+def test_first_use_leaves_out_cases_that_another_version_lacks(tmp_path, monkeypatch, capsys):
+    first_use = importlib.import_module("benchmarks.first_use")
+    (tmp_path / "src" / "fiol").mkdir(parents=True)
+    (tmp_path / "src" / "fiol" / "__init__.py").write_text("")
+    clock = "import json, time, fiol\nwall, cpu = time.perf_counter(), time.process_time()\n"
+    monkeypatch.setattr(first_use, "START", clock)
+    monkeypatch.setattr(first_use, "CASES", {"both": "", "newer": "fiol.__version__\n"})
+    first_use.main([str(tmp_path), "--turns", "2", "--json", str(tmp_path / "found.json")])
+    said = capsys.readouterr().out
+    assert said.count(f"newer is left out for {tmp_path.name}: AttributeError") == 1
+    found = json.loads((tmp_path / "found.json").read_text())["times"]
+    assert [len(found["both"]), len(found["newer"])] == [2, 1]
+
+
 # --- single events ----------------------------------------------------------------------------
 
 
