@@ -41,9 +41,9 @@ def test_formatted_date_is_parsed_as_by_strptime(moment, form, padded):
 @example(("%d%b%y %I:%M:%S %p", ["1JAN69 12:00:00 am", "1jan68 0:00:00 AM", "1Jan68 13:00:00 pm", "1Ian68 1:00:00 xm"]))
 @example(("", ["2011-02-30", "2011-01-01T24:00", "2011-01-01 07:30+02", "2011-1-1", "0000-02-29", "2011-01-01x07:30"]))
 def test_array_parser_matches_the_rule_of_one_cell(case):
-    form, texts = case
-    found = moments_of_strings(texts, form)
-    for text, moment in zip(texts, found, strict=True):
+    form, strings = case
+    found = moments_of_strings(strings, form)
+    for text, moment in zip(strings, found, strict=True):
         try:
             days, month, micros = moment_of_value(text, form)
         except ValueError:
@@ -58,14 +58,14 @@ def test_array_parser_covers_common_texts_without_the_rule_of_one_cell():
     for form in ("", *FORMATS):
         moments = [dt.datetime(2011, 5, 2, 7, 3, 9), dt.datetime(1999, 12, 31, 13, 45, 59)]
         for padded in (True, False) if form else (True,):
-            texts = [formatted(m, form or "%Y-%m-%dT%H:%M:%S", padded).encode() for m in moments]
-            ends = np.cumsum([0, *map(len, texts)])
-            found = moments_in_bytes(np.frombuffer(b"".join(texts), np.uint8), ends[:-1], ends[1:], form)
-            assert not np.isnat(found).any(), (form, texts)
+            strings = [formatted(m, form or "%Y-%m-%dT%H:%M:%S", padded).encode() for m in moments]
+            ends = np.cumsum([0, *map(len, strings)])
+            found = moments_in_bytes(np.frombuffer(b"".join(strings), np.uint8), ends[:-1], ends[1:], form)
+            assert not np.isnat(found).any(), (form, strings)
 
 
 @pytest.mark.parametrize(
-    ("texts", "form"),
+    ("strings", "form"),
     [
         (["2011-05-28", "NA"], ""),
         (["5/28/2011", "5/6/2011", "?"], "%m/%d/%Y"),
@@ -89,26 +89,26 @@ def test_array_parser_covers_common_texts_without_the_rule_of_one_cell():
         ([], None),
     ],
 )
-def test_format_is_inferred_from_cells(texts, form):
-    assert inferred_format(texts) == form
+def test_format_is_inferred_from_cells(strings, form):
+    assert inferred_format(strings) == form
 
 
-def inferred_format(texts):
+def inferred_format(strings):
     """Return the format of cells."""
-    return infer_format("d", ListedValues("d", texts).cell_counts())
+    return infer_format("d", ListedValues("d", strings).cell_counts())
 
 
 @given(st.sampled_from(KNOWN_FORMATS), st.lists(st.datetimes(dt.datetime(1000, 1, 1)), min_size=1), st.booleans())
 def test_inferred_format_is_the_one_that_was_written_or_ambiguous(form, moments, padded):
-    texts = [formatted(moment, form, padded) for moment in moments]
+    strings = [formatted(moment, form, padded) for moment in moments]
     months_first = "%m/%d/%Y" in form or "%d/%m/%Y" in form or "%m-%d-%Y" in form or "%d-%m-%Y" in form
     if months_first and all(moment.day <= 12 for moment in moments):
         with pytest.raises(ValueError, match=r"column 'd': day and month cannot be distinguished"):
-            inferred_format(texts)
+            inferred_format(strings)
         return
     if form.startswith("%m.%d") and all(moment.day <= 12 for moment in moments):
         form = form.replace("%m.%d", "%d.%m")  # with dots the day is first
-    assert inferred_format(texts) in (form, "" if form.startswith("%Y-%m-%d") and padded else form)
+    assert inferred_format(strings) in (form, "" if form.startswith("%Y-%m-%d") and padded else form)
 
 
 @pytest.mark.parametrize(
@@ -193,20 +193,20 @@ def features_of(rows):
 @given(st.sampled_from(FORMATS).flatmap(lambda form: st.tuples(st.just(form), st.lists(date_cells(form), min_size=1))))
 def test_every_source_gives_the_features_of_the_rule(tmp_path_factory, case):
     """Cells of CSV, JSON lines, Parquet and frames that are no dates are missing."""
-    form, texts = case
-    texts = [re.sub(r"[\0\r\n]", "", text) for text in texts]
+    form, strings = case
+    strings = [re.sub(r"[\0\r\n]", "", text) for text in strings]
     column = Column("d", "date", parts=("days", "month", "weekday", "hour"), format=form)
     encoding, expected = TableEncoding((column,)), []
-    for text in texts:
+    for text in strings:
         cell = text if encoding_accepts(text, form) else None
         expected.append([(n, x) for n, x, _ in fiol.features.cell_rules.column_features(
             "d", column.spec, 1, column.parts, cell, encoding.markers, False) if x])  # fmt: skip
-    for frame in (pd.DataFrame({"d": texts}), pa.table({"d": texts})):
+    for frame in (pd.DataFrame({"d": strings}), pa.table({"d": strings})):
         assert features_of(encoding.named_rows(frame, [])) == expected
     folder = tmp_path_factory.mktemp("dates")
-    csv = pd.DataFrame({"d": texts, "y": 1}).to_csv(index=False)
-    lines = "".join(json.dumps({"d": text, "y": 1}) + "\n" for text in texts)
-    pq.write_table(pa.table({"d": texts, "y": [1] * len(texts)}), folder / "rows.parquet")
+    csv = pd.DataFrame({"d": strings, "y": 1}).to_csv(index=False)
+    lines = "".join(json.dumps({"d": text, "y": 1}) + "\n" for text in strings)
+    pq.write_table(pa.table({"d": strings, "y": [1] * len(strings)}), folder / "rows.parquet")
     kinds = {"d": {"kind": "date", "format": form, "parts": column.parts}}
     for source, kind in ((csv.encode(), "csv"), (lines.encode(), "json"), (folder / "rows.parquet", "parquet")):
         files = [io.BytesIO(source) if isinstance(source, bytes) else source for _ in range(2)]

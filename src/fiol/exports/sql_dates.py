@@ -44,10 +44,10 @@ def select_moments(columns: Sequence[Column], rows: str, dialect: Dialect) -> st
     dates = [column for column in columns if column.format and not column.is_left_out]
     if not dates:
         return rows
-    texts = [f"{dialect.text_or_null(identifier(c.name))} AS {step_name('text', c)}" for c in dates]
+    strings = [f"{dialect.text_or_null(identifier(c.name))} AS {step_name('text', c)}" for c in dates]
     parsed = [f"{parsed_text(c.format, step_name('text', c), dialect)} AS {step_name('parts', c)}" for c in dates]
     valid = [f"{valid_moment(step_name('parts', c))} AS {moment_name(c)}" for c in dates]
-    for name, more in (("fiol texts", texts), ("fiol parts of dates", parsed), ("fiol dates", valid)):
+    for name, more in (("fiol strings", strings), ("fiol parts of dates", parsed), ("fiol dates", valid)):
         rows = f"(SELECT *, {', '.join(more)} FROM {rows}{dialect.fence}) AS {identifier(name)}"
     return rows
 

@@ -183,7 +183,7 @@ def sign_of_piece(piece: str) -> str:
 
 
 def shape_of_format(form: str) -> str:
-    """Return the shape that texts in a format have.
+    """Return the shape that strings in a format have.
 
     >>> shape_of_format("%b %d, %Y %I:%M%p")
     'B N, Y N:NP'
@@ -192,7 +192,7 @@ def shape_of_format(form: str) -> str:
 
 
 def count_moments(cells: Mapping[str, int], parse: Callable[[list[str]], Any]) -> int:
-    """Return how many cells `parse` makes moments, 0 if these are not nearly all: no more texts are parsed then."""
+    """Return how many cells `parse` makes moments, 0 if these are not nearly all: no more strings are parsed then."""
     total = right = sum(cells.values())
     strings = list(cells)
     for start in range(0, len(cells), 1000):
