@@ -3,6 +3,7 @@
 import dis
 import itertools
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -113,3 +114,21 @@ def test_bound_kernel_takes_a_component_that_was_never_compiled():
 
     bound = bind(slope, fiol.Huber(0.5), 0.0)
     assert bound(fiol.Huber(0.25), 3.0) == 0.25  # it crashed: numbers were read that only `bind` had stored
+
+
+def test_component_is_taken_without_running_python():
+    """An interrupt in Python code that compiled code calls would crash the process."""
+    from fiol.compiler.compiled import bind, jit
+
+    @jit
+    def slope(loss, z):
+        return loss.grad(z, 1.0)
+
+    bound, called, before = bind(slope, fiol.Huber(0.5), 0.0), [], sys.getprofile()
+    loss = fiol.Huber(0.25)
+    sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        bound(loss, 3.0)
+    finally:
+        sys.setprofile(before)
+    assert called == []

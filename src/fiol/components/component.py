@@ -255,6 +255,7 @@ class Component:
             value = stored_form(f"{type(self).__name__}.{field.name}", getattr(self, field.name), field.type)
             object.__setattr__(self, field.name, value)
         self.validate()
+        _ = self._leaves  # computed now: an interrupt while compiled code takes the component would crash the process
 
     def validate(self) -> None:
         """Raise ValueError if a field is out of range. Called once, at construction."""
