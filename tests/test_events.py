@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import config
 
+import fiol
 from fiol import FIOL, Hinge, Learner, OneVsRest, Squared
 from fiol.compiler import addresses
 from fiol.engine.single_row.fast_path import NO_FAST_PATH
@@ -318,30 +320,66 @@ def test_first_events_of_a_model_are_no_chunks(loss, chunks, predicting, monkeyp
     assert len(model.engine.centering.features) == 12
 
 
+def interrupted_at(step, call):
+    """Make a call that is interrupted at this line of the package, the first is 0; return whether it has so many."""
+    left, folder, before = [step], str(Path(fiol.__file__).parent), sys.gettrace()
+
+    def trace(frame, event, _):
+        name = frame.f_code.co_filename
+        if not name.startswith(folder) or "compiler" in name:
+            return None
+        if event == "line":
+            left[0] -= 1
+            if left[0] < 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
 @pytest.mark.skipif(bool(config.DISABLE_JIT), reason="the interpreter has no fast path")
+@pytest.mark.parametrize("one_by_one", [True, False], ids=["events", "chunks"])
 @pytest.mark.parametrize("last", [4, 16])
-def test_interrupted_decision_is_made(last, monkeypatch):
-    rows, y = rows_of(20)
-    model, expected = Learner(loss="squared"), Learner(loss="squared")
-    for event in zip(rows[: last - 1], y, strict=False):
-        model.learn_named(*event)
-    name = "centered_storage" if last == 16 else "shift_intercepts"
+def test_event_interrupted_at_any_line_makes_its_decision_or_no_round(last, one_by_one):
+    draw = np.random.default_rng(0)
+    rows = [{"a": 1000.0 + draw.normal(), "b": draw.normal()} for _ in range(20)][:last]
+    y = (50.0 + draw.normal(size=last)).tolist()
+    before = Learner(loss="squared")
+    before.learn(rows[:-1], y[:-1])
+    expected = before.copy()
+    expected.learn_named(rows[-1], y[-1])
+    step, rounds = 0, set()
+    while True:
+        model = before.copy()
+        event = (rows[-1], y[-1]) if one_by_one else (rows[-1:], y[-1:])
+        if not interrupted_at(step, lambda: (model.learn_named if one_by_one else model.learn)(*event)):  # noqa: B023
+            break
+        rounds.add(model.rounds)
+        if model.rounds < last:
+            model.learn_named(rows[-1], y[-1])
+        assert state(model) == state(expected), step
+        step += 1
+    assert rounds == {last - 1, last}
 
-    kind = type(model.engine)
-    done = getattr(kind, name)
 
-    def interrupted(engine, *arguments):
-        monkeypatch.undo()
-        if last == 4:
-            done(engine, *arguments)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(kind, name, interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.learn_named(rows[last - 1], y[last - 1])
-    assert model.rounds == last
-    for event in zip(rows[last:], y[last:], strict=True):
-        model.learn_named(*event)
-    for event in zip(rows, y, strict=True):
-        expected.learn_named(*event)
-    assert state(model) == state(expected)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_zeros_of_an_event_do_not_count_among_its_entries(loss):
+    """Columns in random order are centered if they are most entries of a row."""
+    draw = np.random.default_rng(0)
+    X, y = np.zeros((20, 9)), draw.choice([-1.0, 1.0], 20)
+    X[:, :3] = draw.normal(1.0, 0.3, (20, 3))
+    model, chunked = Learner(loss=loss), Learner(loss=loss)
+    for x, target in zip(X, y, strict=True):
+        model.learn_one(np.arange(9, dtype=np.int32), x, target)
+    chunked.learn(X, y)
+    assert model.engine.centering.features.tolist() == [0, 1, 2]
+    assert model.weights.tolist() == chunked.weights.tolist()
+    assert model.intercept == chunked.intercept

@@ -67,9 +67,11 @@ def learn_block(engine: Any, block: Chunk, y: Floats, sample_weights: Floats) ->
     except BaseException:
         if first and engine.rounds == before:
             engine.count_first_loss(y, -sample_weights)
-        if engine.rounds > before and engine.centering is old:  # interrupted
+        if engine.rounds > before:  # interrupted
             made = engine.rounds - before
-            if made < block.rows:
+            if engine.centering is not old:
+                known = engine.centering
+            elif made < block.rows:
                 some_more = old.with_targets(y[:made], sample_weights[:made])
                 known = center_chunk(engine, block.row_block(0, made), some_more)[1]
             engine.set_means(known, int(np.diff(block.indptr)[made - 1]))

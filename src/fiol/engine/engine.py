@@ -216,19 +216,21 @@ class Engine(KernelCaller, ABC):
     # --- centering ----------------------------------------------------------------------------
 
     def set_means(self, means: Centering, entries: int = 0) -> None:
-        """Subtract these means from now on, and decide which features are centered, if it is time: all at once.
+        """Subtract these means from now on; change the origin, and decide which features are centered, if it is time.
 
-        The last row has this many entries.
+        The last row has this many entries. After an interrupt, a call with the centering of now does the rest.
         """
-        new, moved = means.with_origin(means.median), self.storage
-        if new.origin[0] != means.origin[0]:
-            self.shift_intercepts(float(means.origin[0] - new.origin[0]))
+        origin, shift = means.median, float(means.origin[0]) - means.median
+        if shift:
+            means = means.with_origin(origin)
+            self.set_storage(self.shifted_storage(shift)._replace(centering=means))
+        moved = self.storage
         if not means.watches and (means.window.shape[0] or means.targets.shape[0]):
-            new = new.decided(entries)._replace(targets=NO_TARGETS)
-            new = new if self.indicators is None else new.with_indicators(self.indicators)
-            if new.features.shape[0]:
-                moved = self.centered_storage(new)
-        self.set_storage(moved._replace(centering=new))
+            means = means.decided(entries)._replace(targets=NO_TARGETS)
+            means = means if self.indicators is None else means.with_indicators(self.indicators)
+            if means.features.shape[0]:
+                moved = self.centered_storage(means)
+        self.set_storage(moved._replace(centering=means))
 
     @property
     def origin(self) -> float:
@@ -244,8 +246,11 @@ class Engine(KernelCaller, ABC):
         if self.centering is not None and self.centering.targets.shape[0]:
             self.replace(centering=self.centering._replace(targets=NO_TARGETS))
 
-    def shift_intercepts(self, shift: float) -> None:
-        """Add `shift` to the intercepts, or the part of it that brings them to 0 (`shifted`)."""
+    def shifted_storage(self, shift: float) -> Any:
+        """Return the storage with `shift` added to the intercepts, or the part of it that brings them to 0 (`shifted`).
+
+        The intercepts are copies, everything else is not.
+        """
         raise NotImplementedError  # levels shift their own
 
     @property

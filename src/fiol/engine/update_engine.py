@@ -179,10 +179,13 @@ class UpdateEngine(Engine):
             if self.intercept.total.shape[0]:
                 self.intercept.total[0] += of_average * self.ticks[0]
 
-    def shift_intercepts(self, shift: float) -> None:
+    def shifted_storage(self, shift: float) -> Storage:
+        new = copy.copy(self)
+        new.storage = self.storage._replace(intercept=State(*map(realigned, self.intercept)))
         if self.intercept.w.shape[0]:
             change = shifted(float(self.intercept.w[0]), shift) - float(self.intercept.w[0])
-            self.shift(change, change)
+            new.shift(change, change)
+        return new.storage
 
     def settle(self) -> None:
         if not (self.plan.lazy_update.replays or self.plan.lazy_update.records):

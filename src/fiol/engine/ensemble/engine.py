@@ -291,9 +291,8 @@ class EnsembleEngine(Engine):
         self.grow(w.shape[0])
         self.members_in_use.move(v, change, shift / size)
 
-    def shift_intercepts(self, shift: float) -> None:
-        for learner in self.members_in_use.learners:
-            learner.shift_intercepts(shift)
+    def shifted_storage(self, shift: float) -> EnsembleStorage:
+        return self.storage._replace(members=self.members_in_use.shifted(shift))
 
     def raise_peaks(self, largest: Floats) -> None:
         for learner in self.members_in_use.learners:

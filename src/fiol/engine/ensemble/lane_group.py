@@ -285,11 +285,14 @@ class LaneGroup:
         if self.with_ridge:
             self.engines[0].call(settle_lanes, self.zero, self.memory)
 
-    def shift_intercepts(self, shift: float) -> None:
-        """Change the intercepts of all members: see `Engine.shift_intercepts`."""
+    def shifted(self, shift: float) -> LaneGroup:
+        """Return a group with other intercepts: see `Engine.shifted_storage`."""
+        new = copy.copy(self)
+        new.intercept = realigned(self.intercept)
         if self.has_intercept:
-            intercepts = self.intercept[: len(self.engines)]
+            intercepts = new.intercept[: len(self.engines)]
             intercepts[...] = shifted(intercepts.astype(np.float64), shift)
+        return new
 
     def add_intercepts(self, v: Floats, out: Floats) -> None:
         """Add the sum of intercepts times v, a number for every member."""

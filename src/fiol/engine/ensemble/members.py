@@ -152,6 +152,15 @@ class Members:
             member.set_storage(member.centered_storage(centering))
         return new
 
+    def shifted(self, shift: float) -> Members:
+        """Return members with other intercepts: see `Engine.shifted_storage`."""
+        new = copy.copy(self)
+        new.group = None if self.group is None else self.group.shifted(shift)
+        new.separate = {k: copy.copy(member) for k, member in self.separate.items()}
+        for member in new.separate.values():
+            member.set_storage(member.shifted_storage(shift))
+        return new
+
     def settle(self) -> None:
         """Bring every stored weight up to date."""
         for learner in self.learners:

@@ -28,28 +28,18 @@ def learn_numbered(engine: Any, row: NumberedRow, y: float, sample_weight: float
             new = engine.prepare_fast_path(learning=True)
             if new is not NO_FAST_PATH and (new is not path or not tried):
                 z = new.learn_row(row, limit, y, sample_weight, deciding)
+        if deciding and z is not None:
+            decide_centering(engine, row)
+    except BaseException:
+        if deciding and engine.rounds > rounds:  # interrupted
+            decide_centering(engine, row)
+        raise
     finally:
         if engine.rounds == rounds and grown:
             engine.undo_growth(before)
-        if engine.rounds > rounds and deciding:
-            decide_centering(engine, entries)
     return z
 
 
-def decide_centering(engine: Any, entries: int) -> None:
-    """Change the origin of targets, or choose the centered features, after a row of this many entries.
-
-    Also if an interrupt comes: the round has been made.
-    """
-    known = engine.centering
-    try:
-        if known.watches:  # only the origin may change, to which the fast path points
-            before, known.origin[0] = float(known.origin[0]), known.median
-            if before != known.origin[0]:
-                engine.shift_intercepts(before - float(known.origin[0]))
-        else:
-            engine.set_means(known, entries)
-    except BaseException:
-        if not known.watches and engine.centering is known:
-            engine.set_means(known, entries)
-        raise
+def decide_centering(engine: Any, row: NumberedRow) -> None:
+    """Change the origin of targets, and choose the centered features, after a row that the fast path learned from."""
+    engine.set_means(engine.centering, row.chunk().data.shape[0])  # of a row as chunks have it: without zeros
