@@ -81,3 +81,15 @@ def test_pairs_of_a_figure_share_their_colors_and_many_categories_have_few_label
     assert [label.get_text() for label in axes[2].get_xticklabels()] == hours[::2]
     assert len(axes[2].patches) == 24
     pyplot.close(figure)
+
+
+def test_labels_of_categories_that_look_like_numbers_are_not_rounded():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, ax = pyplot.subplots()
+    codes = ["02134", "123456", "123457", "nan"]
+    draw_column(ax, ColumnEffect("zip", codes, False, np.ones((1, 4)), np.full(4, 0.25), np.zeros(4)), 0)
+    assert [label.get_text() for label in ax.get_xticklabels()] == codes
+    pyplot.close(figure)

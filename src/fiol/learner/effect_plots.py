@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fiol.features.basis_names import HAT
 from fiol.learner.calendar_ticks import calendar_ticks
 from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_categories
 
@@ -71,15 +72,27 @@ def draw_column(ax: Any, effect: ColumnEffect, score: int) -> None:
 
 
 def short_label(value: Any, most: int = LONGEST_LABEL) -> str:
-    """Return a text of at most this many characters, and a number with at most four digits.
+    """Return a text of at most this many characters.
 
-    >>> short_label("a very long category"), short_label("12.345678"), short_label("2024-01-31")
-    ('a very long…', '12.35', '2024-01-31')
+    >>> short_label("a very long category"), short_label("02134")
+    ('a very long…', '02134')
     """
     text = str(value)
-    with contextlib.suppress(ValueError):
-        return f"{float(text):.4g}"
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def point_label(point: str, column: str) -> str:
+    """Return the label of a point of a column in a pair, given its name: a knot has at most four digits.
+
+    >>> point_label("size~12.345678", "size"), point_label("zip=02134", "zip"), point_label("day~2024-01-31", "day")
+    ('12.35', '02134', '2024-01-31')
+    """
+    text = point.removeprefix(column)
+    label = text.lstrip(f" ={HAT}")
+    if text.startswith(HAT):
+        with contextlib.suppress(ValueError):  # dates and times are no numbers
+            return f"{float(label):.4g}"
+    return short_label(label)
 
 
 def largest_value(effect: PairEffect, score: int) -> float:
@@ -101,7 +114,7 @@ def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int, largest: flo
         ([effect.right_points[k] for k in up], effect.right, ax.set_yticks),
     ):
         places = range(0, len(bins), max(1, -(-len(bins) // MOST_TICKS)))
-        labels = [short_label(bins[k].removeprefix(name).lstrip(" =~")) for k in places]
+        labels = [point_label(bins[k], name) for k in places]
         ticks(list(places), labels, **(SLANTED if ticks == ax.set_xticks else SMALL_TEXT))
     ax.set_title(short_label(effect.name, 3 * LONGEST_LABEL), fontsize=10)
     ax.set(xlabel=short_label(effect.left, 2 * LONGEST_LABEL), ylabel=short_label(effect.right, 2 * LONGEST_LABEL))
