@@ -148,7 +148,7 @@ def test_rounds_add_knots_for_columns_that_move(learn):
     highest = [model.core.levels.basis.knots.max() for model in (stream, rounds)]
     assert min(highest) > 5.0
     assert rounds.core.levels.basis.check[0] > len(X)
-    assert not rounds.core.levels.apart
+    assert not rounds.core.levels.is_shard
     test, target = curved(1000, seed=8)
     test[:, 0] += 4.0
     target += np.sin(2.0 * test[:, 0]) - np.sin(2.0 * (test[:, 0] - 4.0))
@@ -170,3 +170,17 @@ def test_pairs_are_chosen_by_the_rows_of_all_shards():
     basis = found.core.levels.basis
     assert (1, 6) in zip(basis.member[basis.left].tolist(), basis.member[basis.right].tolist(), strict=True)
     found.learn(X, y)
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_knots_are_added_for_a_column_that_moves_in_any_shard(moved):
+    draw, blocks = np.random.default_rng(0), []
+    for shift in (0.0, 6.0 * (moved == 0), 6.0 * (moved == 1)):
+        X = draw.normal(size=(400, 2))
+        X[:, 0] += shift
+        blocks.append((X, np.sin(2.0 * X[:, 0])))
+    base = fiol.Learner(loss=fiol.Squared(), features="additive")
+    base.learn(*blocks[0])
+    merger = RoundMerger(base, [learn_shard(base, *block, parts=2) for block in blocks[1:]])
+    found = merger.finish(sum(losses_along_line(merger.base, merger.full, *block, parts=2) for block in blocks[1:]))
+    assert found.core.levels.basis.knots.max() > 6.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,6 +67,18 @@ def joined_rows(parts: Iterable[KeptRows]) -> KeptRows:
     for part in parts:
         whole = whole.followed_by(*part)
     return whole
+
+
+def last_of_shards(shards: Sequence[KeptRows], rows: int) -> KeptRows:
+    """Return the last rows of shards, as many of each where all have so many; the last of every shard come last.
+
+    >>> rows = KeptRows(Chunk(np.arange(4), np.arange(3, dtype=np.int32), np.ones(3)), np.arange(3.0))
+    >>> last_of_shards([rows, rows._replace(targets=rows.targets + 10.0), rows.last(1)], 6).targets
+    array([ 0., 11.,  1.,  2., 12.,  2.])
+    """
+    joined, age = joined_rows(shards), np.concatenate([np.arange(shard.rows)[::-1] for shard in shards])
+    chosen = np.argsort(age, kind="stable")[:rows][::-1]
+    return KeptRows(joined.chunk.take(chosen), joined.targets[chosen])
 
 
 def restored_rows(arrays: dict[str, Any]) -> KeptRows:

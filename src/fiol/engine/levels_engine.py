@@ -64,7 +64,7 @@ class LevelsEngine(Engine):
 
     storage: LevelsStorage
     #: Whether this is a shard, which is merged with others before columns are looked at.
-    apart: bool = False
+    is_shard: bool = False
 
     def __init__(self, ensemble: Ensemble, first: EnsembleEngine) -> None:
         super().__init__(first.plan, first.intercept_plan, first.compiled)
@@ -170,15 +170,15 @@ class LevelsEngine(Engine):
     def rows_until_look(self) -> int:
         """Return how many rows can be learned from before columns are looked at; look at them now if it is time."""
         assert self.basis is not None
-        if self.apart:
+        if self.is_shard:
             return sys.maxsize
         if self.rounds >= self.basis.check[0]:
             self.look_again()
         return int(self.basis.check[0]) - self.rounds
 
-    def learn_apart(self) -> None:
+    def begin_shard(self) -> None:
         """Let the merge of this shard with others look at columns, for which the last rows are kept."""
-        self.apart = True
+        self.is_shard = True
         if self.basis is not None:
             self.replace(kept=NO_KEPT_ROWS)
 
@@ -573,9 +573,9 @@ def with_inherited(engine: LevelsEngine, found: Extension) -> ColumnBasis:
 def keep_last(engine: LevelsEngine, chunk: Chunk, y: Floats) -> None:
     """Keep those of the last rows that have been learned from which are needed to look at columns."""
     assert engine.basis is not None
-    needed = engine.window if engine.apart else engine.rounds - int(engine.basis.check[0]) + engine.window
+    needed = engine.window if engine.is_shard else engine.rounds - int(engine.basis.check[0]) + engine.window
     if needed > 0:
         first = max(chunk.rows - min(needed, engine.window), 0)
         engine.keep_rows(chunk.row_block(first, chunk.rows), y[first:])
-        if engine.apart:
+        if engine.is_shard:
             engine.storage = engine.storage._replace(kept=engine.storage.kept.last(engine.window))

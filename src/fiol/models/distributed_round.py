@@ -68,7 +68,7 @@ def learn_shard_chunks(
     learner, engine = base.copy(), base.core.engine
     members = [] if lanes_alone(engine) or isinstance(engine, LevelsEngine) else members_of(engine)
     if isinstance(learner.core.engine, LevelsEngine) and parts > 1:
-        learner.core.engine.learn_apart()
+        learner.core.engine.begin_shard()
     found, seen, loss = list[tuple[Any, Any, Any]](), 0, 0.0
     for X, y, sample_weight in chunks:
         X, n = check_countable(X)

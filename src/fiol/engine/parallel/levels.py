@@ -11,7 +11,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
 from fiol.engine.centering import less
-from fiol.engine.kept_rows import NO_KEPT_ROWS, joined_rows
+from fiol.engine.kept_rows import NO_KEPT_ROWS, joined_rows, last_of_shards
 from fiol.engine.levels_engine import LevelsEngine, keep_last, with_inherited, with_known_sizes
 from fiol.engine.parallel.merge import change_members, mean, members_of, merge_engines
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
@@ -128,8 +128,9 @@ class LevelsMerge:
                 "base learn from them before its copies learn apart"
             )
         (self.base, *shards), basis = aligned_levels([base, *engines], base)
-        kept = joined_rows(engine.storage.kept for engine in (self.base, *shards))
-        self.base.replace(basis=basis, kept=kept.last(self.base.window))
+        window = self.base.window
+        last = last_of_shards([shard.storage.kept for shard in shards], window)
+        self.base.replace(basis=basis, kept=joined_rows([self.base.storage.kept, last]).last(window))
         features = len(basis.codes)
         for engine in (self.base, *shards):
             for k, level in enumerate(engine.levels):
