@@ -9,7 +9,7 @@ from tests.interpreted import interpret
 
 import fiol
 from fiol.components.table_basis import TableBasis
-from fiol.engine.parallel.levels import with_other_knots
+from fiol.engine.parallel.levels import with_other_knots, with_points
 from fiol.features.basis_extension import MOST_UNITED, united_knots
 from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
 
@@ -184,3 +184,35 @@ def test_knots_are_added_for_a_column_that_moves_in_any_shard(moved):
     merger = RoundMerger(base, [learn_shard(base, *block, parts=2) for block in blocks[1:]])
     found = merger.finish(sum(losses_along_line(merger.base, merger.full, *block, parts=2) for block in blocks[1:]))
     assert found.core.levels.basis.knots.max() > 6.0
+
+
+# --- what hats and nodes inherit --------------------------------------------------------------
+
+
+def test_learner_without_knots_adds_nothing_inherited_to_a_merge():
+    parts = [fiol.Learner(loss=fiol.Squared(), features="additive") for _ in range(2)]
+    X, y = moving()
+    parts[0].learn(X, y), parts[1].learn(X[:100], y[:100])
+    own = parts[0].core.levels.basis.inherited
+    merged = fiol.Learner.merge(parts, weights=[1, 3]).core.levels.basis.inherited
+    assert own.sum() > 0.0
+    np.testing.assert_allclose(merged, 0.25 * own)
+
+
+def test_inherited_stiffness_moves_with_the_nodes_of_categories():
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": draw.normal(size=400), "city": draw.choice(list("ABCD"), 400)})
+    learner = fiol.Learner(loss=fiol.Squared(), features="auto")
+    learner.learn(frame, frame["a"] * (frame["city"] == "B"))
+    engine = learner.core.levels
+    known, added = int(engine.basis.known[0]), engine.basis.added[2]
+    stiff = engine.levels[2].stiffness(known + added)[known:]
+    engine.replace(basis=engine.basis._replace(inherited=stiff))
+    points = [
+        np.roll(np.arange(n), 1 if numeric == 0 else 0)
+        for n, numeric in zip(*map(np.ndarray.tolist, (engine.basis.points, engine.basis.numeric)), strict=True)
+    ]
+    moved = with_points(engine, points, engine.basis.codes)
+    found = moved.levels[2].stiffness(known + added)[known:]
+    assert (found != stiff).any()
+    assert (moved.basis.inherited == found).all()

@@ -68,7 +68,8 @@ def with_basis(engine: LevelsEngine, basis: ColumnBasis) -> LevelsEngine:
     """Return a copy with a basis whose features are all known, in which hats and nodes have not been seen."""
     new, codes = engine.copy(), np.full(int(basis.known[0]), NO_CODE, np.int32)
     levels = [new.levels[0], *(new.levels[0].copy() for _ in range(1, new.options.levels))]
-    new.replace(levels=with_known_sizes(levels, basis), basis=basis._replace(codes=codes), kept=NO_KEPT_ROWS)
+    own = basis._replace(codes=codes, inherited=np.empty(0))
+    new.replace(levels=with_known_sizes(levels, own), basis=own, kept=NO_KEPT_ROWS)
     return new
 
 
@@ -238,6 +239,8 @@ def with_points(engine: LevelsEngine, points: Sequence[Any], codes: Any) -> Leve
             where[start : start + own.size] = start + own.ravel()
             start += own.size
         new.replace(levels=(*new.levels[:2], engine.levels[2].placed(where, size)))
+        places = where[int(basis.known[0]) :][: len(basis.inherited)] - int(basis.known[0])
+        basis = basis._replace(inherited=basis.inherited[np.argsort(places)])
     new.replace(basis=basis._replace(codes=codes))
     return new
 
