@@ -9,6 +9,7 @@ from tests.interpreted import interpret
 
 import fiol
 from fiol.components.table_basis import TableBasis
+from fiol.engine.parallel import rounds
 from fiol.engine.parallel.levels import with_other_knots, with_points
 from fiol.features.basis_extension import MOST_UNITED, united_knots
 from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
@@ -144,16 +145,27 @@ def learned_in_parallel(X, y):
 @pytest.mark.parametrize("learn", [learned_in_shards, learned_in_parallel])
 def test_rounds_add_knots_for_columns_that_move(learn):
     X, y = moving()
-    stream, rounds = learned((X, y)), learn(X, y)
-    highest = [model.core.levels.basis.knots.max() for model in (stream, rounds)]
+    stream, shards = learned((X, y)), learn(X, y)
+    highest = [model.core.levels.basis.knots.max() for model in (stream, shards)]
     assert min(highest) > 5.0
-    assert rounds.core.levels.basis.check[0] > len(X)
-    assert not rounds.core.levels.is_shard
+    assert shards.core.levels.basis.check[0] > len(X)
+    assert not shards.core.levels.is_shard
     test, target = curved(1000, seed=8)
     test[:, 0] += 4.0
     target += np.sin(2.0 * test[:, 0]) - np.sin(2.0 * (test[:, 0] - 4.0))
-    errors = [np.mean((model.scores(test) - target) ** 2) for model in (stream, rounds)]
+    errors = [np.mean((model.scores(test) - target) ** 2) for model in (stream, shards)]
     assert errors[1] < 1.5 * errors[0]
+
+
+def test_rounds_begin_after_the_rows_that_knots_are_found_from(monkeypatch):
+    monkeypatch.setattr(rounds, "ALONE", 50)
+    X, y = curved(400, seed=0)
+    learner = fiol.Learner(loss=fiol.Squared(), features=TableBasis(rows=120, max_pairs=0))
+    learner.learn_parallel(X[:90], y[:90], parts=2)
+    assert learner.core.levels.basis is None
+    learner.learn_parallel(X[90:], y[90:], parts=2)
+    assert learner.rows == 400
+    assert learner.core.levels.basis is not None
 
 
 def test_pairs_are_chosen_by_the_rows_of_all_shards():

@@ -271,6 +271,8 @@ def learn_levels_in_rounds(
 
     scores = np.zeros((chunk.rows, *engine.trailing))
     first, *ends = round_ends(chunk.rows, engine.rows)
+    if engine.basis is None:  # one engine finds it
+        first = min(chunk.rows, max(first, int(engine.options.rows) - engine.storage.kept.rows))
     rows = slice(0, first)
     scores[rows] = engine.learn(chunk.row_block(0, first), y[rows], sample_weights[rows])
     while (
