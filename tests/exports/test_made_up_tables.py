@@ -22,6 +22,7 @@ import fiol
 from fiol.exports.dialects import DIALECTS
 from fiol.exports.dialects.standard import BLANK_CODES
 from fiol.features.cell_rules import moment_of_value
+from fiol.features.column_values import times_of_strings
 from fiol.features.date_formats import moments_of_strings
 from fiol.readers.reader_config import infer_config
 
@@ -103,11 +104,26 @@ def test_postgresql_scores_as_the_model(postgres, table):
     expected.check(tables.postgres_scores(postgres, model, table))
 
 
-# --- dates in a format ------------------------------------------------------------------------
+# --- dates as text -----------------------------------------------------------------------------
 
-#: A format, and cells of a column of it, some of which are no dates.
-DATE_COLUMNS = st.sampled_from(FORMATS).flatmap(
-    lambda form: st.tuples(st.just(form), st.lists(st.one_of(date_cells(form), st.none()), min_size=1, max_size=8))
+
+@st.composite
+def nearly_dates(draw):
+    """A date as text with up to two changes, so that some are no dates."""
+    text = draw(tables.date_texts())
+    for _ in range(draw(st.integers(0, 2))):
+        k = draw(st.integers(0, len(text)))
+        piece = draw(st.sampled_from(["", "0", "9", "-", "+", ":", ".", "T", " ", "Z", "\u0663", "+02"]))
+        text = text[:k] + piece + text[k + draw(st.integers(0, 1)) :]
+    return text
+
+
+#: A format, "" for ISO dates, and cells of a column of it, some of which are no dates.
+DATE_COLUMNS = st.sampled_from(["", *FORMATS]).flatmap(
+    lambda form: st.tuples(
+        st.just(form),
+        st.lists(st.one_of(date_cells(form) if form else nearly_dates(), st.none()), min_size=1, max_size=8),
+    )
 )
 #: Cells that are dates in another way, or nearly.
 HARD_DATES = [
@@ -118,46 +134,62 @@ HARD_DATES = [
     ("%I%p %d %b %y", ["1AM 1 Jam 00", "1AM 1 jan 00"]),
     ("%d.%m.%Y %H:%M:%S", ["1.2.2011 23:59:59", "1.2.2011 24:00:00", "1.2.2011 0:60:0", "1.2.2011 0:0:60"]),
     ("%d[%m]%Y*?^$|(\\'", ["1[2]2011*?^$|(\\'", "1[2]2011xx^$|(\\'", "1x2]2011*?^$|(\\'"]),
+    ("", ["soon", "2011-02-30", "2011-13-01", "2011-1-1", "2011-01-01x", "2011-01-01 24:00", "2011-01-01 12:3", "n/a"]),
+    ("", ["2011-01-01t07:30", "2011-01-01T7:30", "2011-01-01T07:30.5", "2011-01-01T07:30:00.", " 2012-02-29"]),
+    ("", ["2011-01-01T07:30:00.1234567890", "2011-01-01T07:30:00.123456789+01:00", "2011-01-01+1", "2011-01-01-0330"]),
 ]  # fmt: skip
+#: Cells of a column of times of day, some of which are none.
+HARD_TIMES = ["7:30", "07:30:15.25", "noon", "24:00", "7:60", "7:3", "730", "2011-01-01", "07:30Z", " 7:30 ", "", "nan"]
 
 
-def check_dates_in_sql(form, cells, scores):
+def check_dates_in_sql(form, cells, scores, kind="date"):
     """Assert that scores by SQL are those of the model, where cells that are no dates are missing."""
     table = tables.Table({"d": "text"}, {}, {"d": [c for c in cells if c is None or "\0" not in c]}, [], 0, 1, 0)
-    parts = ("days", "month", "weekday", "hour")
-    encoding = fiol.TableEncoding.from_spec({"d": {"kind": "date", "format": form, "parts": parts}}, [("d", "d.hour")])
+    parts = ("days", "hour") if kind == "time" else ("days", "month", "weekday", "hour")
+    encoding = fiol.TableEncoding.from_spec({"d": {"kind": kind, "format": form, "parts": parts}}, [("d", "d.hour")])
     model = fiol.Learner(fiol.FIOL(fiol.Squared()), table_encoding=encoding, compiled=False)
-    cells = [c if c is not None and is_date(c, form) else None for c in table.scored["d"]]
+    cells = [c if c is not None and is_date(c, form, kind) else None for c in table.scored["d"]]
     model.core.encode_rows(pd.DataFrame({"d": pd.Series([*cells, None], dtype=object)}))
     model.start_from(np.random.default_rng(0).normal(size=model.n_features), 0.25)
     Expected(model, pd.DataFrame({"d": pd.Series(cells, dtype=object)})).check(scores(model, table))
 
 
-def is_date(text, form):
-    """Return whether a text is a date from the year 1 on."""
-    (moment,) = moments_of_strings([text], form)
+def is_date(text, form, kind):
+    """Return whether a text is a date from the year 1 on, or a time of day."""
+    (moment,) = times_of_strings([text]) if kind == "time" else moments_of_strings([text], form)
     return bool(moment >= np.datetime64("0001-01-01"))
 
 
 @given(DATE_COLUMNS)
-def test_sqlite_reads_dates_in_a_format_as_the_model(column):
+def test_sqlite_reads_dates_as_the_model(column):
     check_dates_in_sql(*column, tables.sqlite_scores)
 
 
 @pytest.mark.parametrize("column", HARD_DATES)
-def test_sqlite_and_duckdb_read_hard_dates_in_a_format_as_the_model(column, duckdb_base):
+def test_sqlite_and_duckdb_read_hard_dates_as_the_model(column, duckdb_base):
     check_dates_in_sql(*column, tables.sqlite_scores)
     check_dates_in_sql(*column, functools.partial(tables.duckdb_scores, duckdb_base))
 
 
+@pytest.mark.parametrize("database", ["sqlite", "duckdb", "postgresql"])
+def test_databases_read_hard_times_as_the_model(database, request):
+    if database == "sqlite":
+        scores = tables.sqlite_scores
+    elif database == "duckdb":
+        scores = functools.partial(tables.duckdb_scores, request.getfixturevalue("duckdb_base"))
+    else:
+        scores = functools.partial(tables.postgres_scores, request.getfixturevalue("postgres"))
+    check_dates_in_sql("", HARD_TIMES, scores, "time")
+
+
 @settings(max_examples=40)
 @given(column=DATE_COLUMNS)
-def test_duckdb_reads_dates_in_a_format_as_the_model(duckdb_base, column):
+def test_duckdb_reads_dates_as_the_model(duckdb_base, column):
     check_dates_in_sql(*column, functools.partial(tables.duckdb_scores, duckdb_base))
 
 
 @given(column=st.one_of(DATE_COLUMNS, st.sampled_from(HARD_DATES)))
-def test_postgresql_reads_dates_in_a_format_as_the_model(postgres, column):
+def test_postgresql_reads_dates_as_the_model(postgres, column):
     check_dates_in_sql(*column, functools.partial(tables.postgres_scores, postgres))
 
 
@@ -209,17 +241,6 @@ def test_python_scores_rows_of_json_lines_as_the_model(learned, scored):
     model.meta["reading"] = reading.to_json()
     expected = model.scores(batch_of(reading, scored))
     np.testing.assert_allclose(np.ravel(tables.python_scores(model, scored)), expected, rtol=1e-12, atol=1e-12)
-
-
-@st.composite
-def nearly_dates(draw):
-    """A date as text with up to two changes, so that some are no dates."""
-    text = draw(tables.date_texts())
-    for _ in range(draw(st.integers(0, 2))):
-        k = draw(st.integers(0, len(text)))
-        piece = draw(st.sampled_from(["", "0", "9", "-", "+", ":", ".", "T", " ", "Z", "\u0663", "+02"]))
-        text = text[:k] + piece + text[k + draw(st.integers(0, 1)) :]
-    return text
 
 
 @settings(max_examples=200)

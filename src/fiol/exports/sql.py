@@ -6,8 +6,7 @@ Every column of the table encoding is a column of the table, by its name:
 |---|---|
 | `number`, `numeric_text` | weight times value (text is cast); NULL, NaN, and blank text or 'nan' are missing |
 | `category` | CASE: the weight of the value, 0 for values never seen; NULL is missing |
-| `date`, `time` | parts of the ISO text, in the dialects that have dates; NULL and blanks are missing |
-| `date` with a format | an inner SELECT makes ISO text of it (`fiol.exports.sql_dates`); any other text is missing |
+| `date`, `time` | an inner SELECT makes ISO text of it (`fiol.exports.sql_dates`); any other text is missing |
 | `words`, `tags` | not exported: SQL has no common way to split text and lists; export such models to Python |
 
 Models of numbered features have columns `f0`, `f1`, ... (option `column`), where NULL is 0; models of frames of plain
@@ -149,7 +148,7 @@ def column_terms(column: Column, weights: dict[Any, float], dialect: Dialect) ->
             chosen = category_choice(column, found, dialect)
             yield f"(CASE WHEN {is_missing} THEN {number_literal(missing)} ELSE {chosen} END)"
     else:
-        moment = date_text(column, dialect)
+        moment = moment_name(column)
         if missing:
             yield f"(CASE WHEN {is_missing} THEN {number_literal(missing)} ELSE 0.0e0 END)"
         if "days" in column.parts and weights.get(column.name):
@@ -205,9 +204,7 @@ def missing_condition(column: Column, dialect: Dialect) -> str:
     if column.kind in ("numeric_text", "undecided"):
         return marked(name, dialect)
     dialect.day(name)  # raises for a dialect without dates
-    if column.format:
-        return f"{moment_name(column)} IS NULL"
-    return marked(name, dialect)
+    return f"{moment_name(column)} IS NULL"
 
 
 def marked(name: str, dialect: Dialect) -> str:
@@ -219,11 +216,6 @@ def number_value(column: Column, dialect: Dialect) -> str:
     """Return the value of a column of numbers, or of text that is numbers."""
     name = identifier(column.name)
     return dialect.number(name) if column.kind == "number" else dialect.number_of_text(dialect.text_or_null(name))
-
-
-def date_text(column: Column, dialect: Dialect) -> str:
-    """Return a date, or a time of the first day, as ISO text."""
-    return moment_name(column) if column.format else dialect.date_text(identifier(column.name), column.kind == "time")
 
 
 def part_code(part: str, text: str) -> str | None:
@@ -293,7 +285,7 @@ def column_atoms(column: Column, name: str, dialect: Dialect) -> Iterator[Atom]:
         value = category_value(column, name[len(before) :], dialect)
         yield Atom(column.name, f"{value} = {text_literal(name[len(before) :])}", "1.0")
     if column.rules.parts:
-        moment = date_text(column, dialect)
+        moment = moment_name(column)
         if name == column.name and "days" in column.parts:
             yield Atom(column.name, present, dialect.days(moment))
         for part in column.parts:

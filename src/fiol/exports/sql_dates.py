@@ -1,7 +1,8 @@
-"""Dates in a format as SQL: inner SELECTs turn the text of a column into ISO text, NULL where it is missing or no date.
+"""Dates and times as SQL: inner SELECTs turn the text of a column into ISO text, NULL where it is missing or no date.
 
-A part of one or two digits makes two patterns, so a format is a CASE over patterns in which every part has its place:
-`5/28/2011` and `05/28/2011` are two of the four of `%m/%d/%Y`.
+ISO text stays as it is, and a time of day is one of the first day. A part of one or two digits makes two patterns, so a
+format is a CASE over patterns in which every part has its place: `5/28/2011` and `05/28/2011` are two of the four of
+`%m/%d/%Y`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ ONE_DIGIT, ONE_LETTER = "[0-9]", "[A-Za-z]"
 
 
 def moment_name(column: Column) -> str:
-    """Return the name of the ISO text of a column with a date format.
+    """Return the name of the ISO text of a column of dates or times.
 
     >>> print(moment_name(Column("day", "date", format="%m/%d/%Y")))
     "fiol date day"
@@ -40,11 +41,11 @@ def step_name(step: str, column: Column) -> str:
 
 
 def select_moments(columns: Sequence[Column], rows: str, dialect: Dialect) -> str:
-    """Return rows in parentheses with the ISO text of every column that has a date format; `rows` if there is none."""
-    dates = [column for column in columns if column.format and not column.is_left_out]
+    """Return rows in parentheses with the ISO text of every column of dates or times; `rows` if there is none."""
+    dates = [column for column in columns if column.rules.parts and not column.is_left_out]
     if not dates:
         return rows
-    strings = [f"{dialect.text_or_null(identifier(c.name))} AS {step_name('text', c)}" for c in dates]
+    strings = [f"{whole_text(c, dialect)} AS {step_name('text', c)}" for c in dates]
     parsed = [f"{parsed_text(c.format, step_name('text', c), dialect)} AS {step_name('parts', c)}" for c in dates]
     valid = [f"{valid_moment(step_name('parts', c))} AS {moment_name(c)}" for c in dates]
     for name, more in (("fiol strings", strings), ("fiol parts of dates", parsed), ("fiol dates", valid)):
@@ -52,8 +53,18 @@ def select_moments(columns: Sequence[Column], rows: str, dialect: Dialect) -> st
     return rows
 
 
+def whole_text(column: Column, dialect: Dialect) -> str:
+    """Return the trimmed text of a column; a time of day, such as 7:30, as one of the first day."""
+    text = dialect.text_or_null(identifier(column.name))
+    if column.kind != "time":
+        return text
+    return f"('2000-01-01 ' || CASE WHEN SUBSTR({text}, 2, 1) = ':' THEN '0' ELSE '' END || {text})"
+
+
 def parsed_text(form: str, text: str, dialect: Dialect) -> str:
-    """Return a text in a format as ISO text, whose parts may be no date; NULL for a text in another format."""
+    """Return a text in a format, "" for ISO, as ISO text, whose parts may be no date; NULL for another text."""
+    if not form:
+        return f"CASE WHEN {dialect.is_iso(text)} THEN {text} END"
     pieces = format_pieces(form)
     widths = [(0,) if not letter else widths_of_part(pieces, k) for k, (letter, _) in enumerate(pieces)]
     cases = list[str]()

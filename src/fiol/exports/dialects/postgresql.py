@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from fiol.exports.dialects.standard import BLANK_CODES, Dialect, text_literal
 
+#: The regular expression of an ISO date; the zone of an old moment of the database's own types may have seconds.
+ISO_DATE = (
+    "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?)?"
+    "(Z|[+-][0-9]{2}(:?[0-9]{2}(:[0-9]{2})?)?)?"
+)
+
 
 class PostgreSql(Dialect):
     """PostgreSQL 12 and later, with the default settings of `DateStyle` and `standard_conforming_strings`."""
@@ -35,6 +41,10 @@ class PostgreSql(Dialect):
     def pattern_of_mark(self, mark: str) -> str:
         """Return the pattern of a character that stands for itself."""
         return f"\\{mark}" if mark in r"\.^$*+?()[]{}|" else mark
+
+    def is_iso(self, text: str) -> str:
+        """Return the condition that a text has the form of an ISO date, or of one with a time of day and a zone."""
+        return self.matches(text, ISO_DATE)
 
     def day(self, date: str) -> str:
         """Return the days since 2000-01-01 of a text such as 2024-03-01."""

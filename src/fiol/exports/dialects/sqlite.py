@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from fiol.exports.dialects.standard import BLANK_CODES, Dialect, text_literal
 
+#: Patterns of two digits, of an ISO date, of one with a time of day, and of one with seconds.
+TWO_DIGITS = "[0-9][0-9]"
+TO_DAY = f"{TWO_DIGITS}{TWO_DIGITS}-{TWO_DIGITS}-{TWO_DIGITS}"
+TO_MINUTES = f"{TO_DAY}[T ]{TWO_DIGITS}:{TWO_DIGITS}"
+TO_SECONDS = f"{TO_MINUTES}:{TWO_DIGITS}"
+
 
 class Sqlite(Dialect):
     """SQLite 3; NaN is NULL there."""
@@ -27,6 +33,22 @@ class Sqlite(Dialect):
     def pattern_of_mark(self, mark: str) -> str:
         """Return the pattern of a character that stands for itself."""
         return f"[{mark}]" if mark in "*?[" else mark
+
+    def is_iso(self, text: str) -> str:
+        """Return the condition that a text has the form of an ISO date, or of one with a time of day and a zone."""
+        rests = {
+            f"{TO_SECONDS}.[0-9]": f"LTRIM(SUBSTR({text}, 21, 9), '0123456789') || SUBSTR({text}, 30)",
+            TO_SECONDS: f"SUBSTR({text}, 20)",
+            TO_MINUTES: f"SUBSTR({text}, 17)",
+            TO_DAY: f"SUBSTR({text}, 11)",
+        }
+        cases = (f" WHEN {self.matches(text, f'{start}*')} THEN {rest}" for start, rest in rests.items())
+        zone = f"(CASE{''.join(cases)} END)"
+        zones = (
+            self.matches(zone, f"[+-]{form}")
+            for form in (TWO_DIGITS, TWO_DIGITS + TWO_DIGITS, f"{TWO_DIGITS}:{TWO_DIGITS}")
+        )
+        return f"({zone} IN ('', 'Z') OR {' OR '.join(zones)})"
 
     def day(self, date: str) -> str:
         """Return the days since 2000-01-01 of a text such as 2024-03-01; JULIANDAY of a whole day is exact."""

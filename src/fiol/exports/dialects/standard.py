@@ -1,7 +1,7 @@
 """What SQL dialects share: quoting, numbers, and dates as ISO text; `Dialect` by itself is standard SQL.
 
 A date is turned into text in ISO form, of which parts are taken by position, so that every database follows the rules
-of `fiol.features.column_values`: time zones are ignored, fractions of seconds are cut after six digits, and blank text
+of `fiol.features.cell_rules`: time zones are ignored, fractions of seconds are cut after six digits, and blank text
 is missing.
 """
 
@@ -60,6 +60,10 @@ class Dialect:
         """Return the pattern of a character that stands for itself."""
         raise NotImplementedError
 
+    def is_iso(self, text: str) -> str:
+        """Return the condition that a text has the form of an ISO date, or of one with a time of day and a zone."""
+        raise NotImplementedError
+
     # --- dates --------------------------------------------------------------------------------
 
     def day(self, date: str) -> str:
@@ -71,13 +75,6 @@ class Dialect:
     def second_fraction(self, moment: str) -> str:
         """Return the fraction of a second of a text such as 2024-03-01 07:30:00.25+02:00, cut after six digits."""
         raise NotImplementedError
-
-    def date_text(self, column: str, is_time: bool) -> str:
-        """Return a date as ISO text, NULL if it is missing; a time of day, such as 7:30, is one of the first day."""
-        text = self.text_or_null(column)
-        if not is_time:
-            return text
-        return f"('2000-01-01 ' || CASE WHEN SUBSTR({text}, 2, 1) = ':' THEN '0' ELSE '' END || {text})"
 
     def whole_day(self, moment: str) -> str:
         """Return the day of an ISO text, as the number of days since 2000-01-01."""
