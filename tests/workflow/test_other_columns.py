@@ -149,13 +149,26 @@ def test_on_error_stop_refuses_other_columns(model, tmp_path, ending):
         model.evaluation(path, on_error="stop")
 
 
-@pytest.mark.parametrize("ending", [*ENDINGS[:2], *ENDINGS[3:]])
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_files_without_any_column_of_the_model_raise(model, tmp_path, ending):
     path = written(table().rename(columns={"age": "a", "size": "b", "city": "c"}), tmp_path / f"new.{ending}")
     with pytest.raises(SourceError, match="missing 'age', 'size', 'city'; unexpected 'a', 'b', 'c'"):
         model.scores(path)
     with pytest.raises(ValueError, match="missing 'age', 'size', 'city'; unexpected 'a', 'b', 'c'"):
         model.scores(table().rename(columns={"age": "a", "size": "b", "city": "c"}).drop(columns="sold"))
+
+
+@pytest.mark.parametrize("files", [["new.jsonl"], ["good.jsonl", "new.jsonl"]])
+def test_update_refuses_json_lines_without_any_column_and_keeps_the_model(model, tmp_path, files):
+    old, new = tmp_path / "m.fiol", tmp_path / "new.jsonl"
+    model.save(old)
+    before = old.read_bytes()
+    written(table(), tmp_path / "good.jsonl")
+    new.write_text('{"Age": 30.0, "sold": "yes"}\n{"Age": 31.0, "sold": "no"}\n')
+    found = CliRunner().invoke(main, ["train", *(str(tmp_path / file) for file in files), "--update", str(old)])
+    assert found.exit_code == 1
+    assert "missing 'age', 'size', 'city'; unexpected 'Age'" in found.stderr
+    assert old.read_bytes() == before
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

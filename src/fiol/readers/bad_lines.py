@@ -21,7 +21,7 @@ class BadLines:
     bad cells are missing values, and lines that are no rows are still errors.
 
     Columns that the model does not know are left out, and noted. Without `all_columns`, columns that files do not have
-    are missing, and noted too. With "stop", both are errors.
+    are missing, and noted too. With "stop", both are errors; in JSON lines an absent key is none.
 
     >>> from fiol.readers.batch import BadLineError, Place
     >>> bad = BadLines("skip")

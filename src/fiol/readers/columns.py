@@ -264,15 +264,16 @@ def aside_columns(config: ReaderConfig) -> set[str]:
     return {getattr(config, name) for name in NON_FEATURE_COLUMNS if getattr(config, name) is not None}
 
 
-def check_columns(config: ReaderConfig, names: Sequence[str], file: str, bad: BadLines) -> None:
+def check_columns(config: ReaderConfig, names: Sequence[str], file: str, bad: BadLines, may_lack: bool = False) -> None:
     """Note the columns in which a file differs from a config, those that are no features aside.
 
-    SourceError if it must have all columns and does not, if it has none of them, or if errors stop.
+    SourceError if it has none of the columns, if errors stop, or if it must have all columns and does not; with
+    `may_lack`, as in JSON lines, an absent column is a missing value and no error.
     """
     encoding, aside = encoding_of(config), aside_columns(config)
     absent, unknown = ([name for name in found if name not in aside] for found in encoding.other_columns(names))
     none = bool(absent) and has_no_column(encoding, absent)
-    if none or (absent and bad.all_columns) or (unknown and bad.on_error == "stop"):
+    if none or (absent and bad.all_columns and not may_lack) or (unknown and bad.on_error == "stop"):
         try:
             refuse_columns(absent, unknown)
         except ValueError as error:

@@ -23,7 +23,7 @@ from fiol.features.table_encoding import TableEncoding
 from fiol.features.table_rows import DEEPEST, flat_dict, named_rows_of_dicts
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, Place
-from fiol.readers.columns import Rows, aside_columns, encoding_of, inferred_fields
+from fiol.readers.columns import Rows, aside_columns, check_columns, encoding_of, inferred_fields
 from fiol.readers.compiled_parser import CompiledParser, TableBuffers
 from fiol.readers.line_blocks import is_utf8
 from fiol.readers.loops import codes
@@ -91,21 +91,20 @@ class JsonLines(TableFormat):
     def row_maker(self, config: ReaderConfig, bad: BadLines) -> Callable[[Block], Rows]:
         """Return the function that makes the rows of a block."""
         encoding, aside = encoding_of(config), aside_columns(config)
-        known, is_first = {*encoding.names} | aside, True
+        known, checked = {*encoding.names} | aside, None
 
         def rows_of(block: Block) -> Rows:
-            nonlocal is_first
+            nonlocal checked
             rows, lines = objects_in(block, bad)
             file = block.place.file
             if not encoding.optional:
                 if bad.on_error == "stop":
                     refuse_unknown_keys(rows, lines, known, file)
                 keys = all_keys(rows)
-                absent = encoding.other_columns(keys)[0] if is_first else []
-                bad.note_columns(
-                    file, [name for name in absent if name not in aside], [k for k in keys if k not in known]
-                )
-                is_first = False
+                if keys and file != checked:
+                    check_columns(config, keys, file, bad, may_lack=True)
+                    checked = file
+                bad.note_columns(file, [], [key for key in keys if key not in known])
             return dict_rows(rows, lines, encoding, aside, block)
 
         return rows_of
