@@ -319,3 +319,19 @@ def test_dates_with_years_of_two_digits_give_a_hint(cells, hint):
         warnings.simplefilter("error")
         TableEncoding.infer(frame, {"c": "category"})
         TableEncoding.infer(pd.DataFrame({"c": ["1.2.3", "10.20.11", "5/6"]}))
+
+
+def test_error_of_an_odd_cell_in_the_first_frame_names_the_remedy():
+    days = [f"2024-03-{day:02}" for day in range(1, 21)]
+    frame, y = pd.DataFrame({"day": [*days, "soon"]}), np.tile([1.0, -1.0], 11)[:21]
+    learner = Learner(FIOL(Logistic()), compiled=False)
+    remedy = "make it a missing value, or give the column a kind: table_encoding={'day': 'category'}"
+    with pytest.raises(BadValueError) as caught:
+        learner.learn(frame, y)
+    assert str(caught.value) == f"X[20, 'day'] must be an ISO date, got 'soon': {remedy}"
+    assert learner.table_encoding is None
+    learner.learn(frame[:20], y[:20])
+    with pytest.raises(BadValueError, match=r"got 'soon'$"):  # the kind is settled
+        learner.learn(frame, y)
+    other = Learner(FIOL(Logistic()), compiled=False, table_encoding={"day": "category"})
+    assert len(other.learn(frame, y)) == 21

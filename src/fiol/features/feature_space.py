@@ -399,11 +399,11 @@ class FeatureSpace:
     def table_rows(self, X: Any, frame: Frame | None, learning: bool) -> NamedRows:
         """Return the features of rows of a table, and store the table encoding if it was completed to learn."""
         encoding = self.completed(X, frame, learning)
-        if learning:
-            if encoding.ids_message and (self.table_encoding is None or not self.table_encoding.complete):
-                warnings.warn(f"columns are {encoding.ids_message}", stacklevel=2)
-            self.table_encoding = encoding
-        return rows_of_table(encoding, X, frame, self.unknown, learning)
+        is_inferred = learning and (self.table_encoding is None or not self.table_encoding.complete)
+        if is_inferred and encoding.ids_message:
+            warnings.warn(f"columns are {encoding.ids_message}", stacklevel=2)
+        self.table_encoding = encoding if learning else self.table_encoding
+        return rows_of_table(encoding, X, frame, self.unknown, learning, is_inferred)
 
     def completed(self, X: Any, frame: Frame | None, learning: bool) -> TableEncoding:
         """Return the table encoding; the first rows to learn from decide about kinds that are not given."""

@@ -186,12 +186,26 @@ def infer_from_dicts(encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]])
 
 
 def rows_of_table(
-    encoding: TableEncoding, X: Any, frame: Frame | None, unknown: UnknownKeys, learning: bool
+    encoding: TableEncoding, X: Any, frame: Frame | None, unknown: UnknownKeys, learning: bool, is_inferred: bool
 ) -> NamedRows:
     """Return the features of dicts, or of a frame: unknown columns are left out, and noted, absent ones are missing.
 
-    A frame to learn from must have all columns, and other frames at least one of them.
+    A frame to learn from must have all columns, and other frames at least one of them. If the encoding `is_inferred`
+    from these rows, the error of an odd cell names the remedy.
     """
+    try:
+        return checked_rows(encoding, X, frame, unknown, learning)
+    except BadValueError as error:
+        if not is_inferred:
+            raise
+        remedy = f"make it a missing value, or give the column a kind: table_encoding={{{error.column!r}: 'category'}}"
+        raise BadValueError(error.row, error.column, f"{error.reason}: {remedy}", error.others) from None
+
+
+def checked_rows(
+    encoding: TableEncoding, X: Any, frame: Frame | None, unknown: UnknownKeys, learning: bool
+) -> NamedRows:
+    """Return the features of dicts or a frame as `rows_of_table` does; errors of cells have no remedy."""
     if frame is None:
         unknown.note(encoding, X)
         return named_rows_of_dicts(encoding, X)
