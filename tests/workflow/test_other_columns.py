@@ -244,6 +244,14 @@ def test_saved_estimators_leave_unknown_columns_of_files_out(tmp_path):
         model.scores(written(frame[["size"]], tmp_path / "less.csv"))
 
 
+def test_saved_estimators_of_numbers_name_columns_with_missing_values(tmp_path):
+    frame, y = table()[["age", "size"]], table()["sold"]
+    fiol.FIOLClassifier(max_iter=1, shuffle=False, random_state=0).fit(frame, y).save(tmp_path / "e.fiol")
+    path = written(frame.assign(size=np.where(frame["size"] > 1.0, np.nan, frame["size"])), tmp_path / "new.csv")
+    with pytest.raises(ValueError, match="column 'size' has missing values, but the model learned from numbers alone"):
+        open_model(tmp_path / "e.fiol").scores(path)
+
+
 def test_river_reads_frames_with_other_columns_as_dicts():
     frame, y = table().drop(columns="sold"), table()["sold"]
     model = fiol.river.FIOLClassifier()

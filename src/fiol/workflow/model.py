@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fiol.components.losses import Binary
+from fiol.features.column_kinds import MISSING
 from fiol.features.frames import as_frame
 from fiol.features.max_features import renumbered
 from fiol.features.named_rows import NamedRows
@@ -197,6 +198,11 @@ class Trained(Model):
             return X
         places = {name: k for k, name in enumerate(columns)}
         unknown = next((name for name in X.names if name not in places), None)
+        if unknown is not None and unknown.removesuffix(MISSING) in places:
+            raise ValueError(
+                f"column {unknown.removesuffix(MISSING)!r} has missing values, but the model learned from numbers "
+                "alone: fill them, or train the model on rows of which some have missing values"
+            )
         if unknown is not None:
             raise ValueError(f"the model has no feature {unknown!r}: its columns are numbers, {', '.join(columns)}")
         return renumbered(X.chunk, np.array([places[name] for name in X.names], np.int64))
