@@ -86,10 +86,10 @@ def joined_names(names: Sequence[str]) -> str:
 def split_names(text: str) -> list[str]:
     """Return names between commas, read as a row of CSV: a name with a comma is in double quotes.
 
-    >>> split_names('age,"city, zip"'), split_names("user,"), split_names('"a,b"=2,c=1')
-    (['age', 'city, zip'], ['user', ''], ['a,b=2', 'c=1'])
+    >>> split_names('age,"city, zip"'), split_names("user,"), split_names('"a,b"=2,c=1'), split_names("")
+    (['age', 'city, zip'], ['user', ''], ['a,b=2', 'c=1'], [''])
     """
     try:
-        return next(csv.reader([text]), [""])
+        return next(csv.reader([text])) or [""]  # an empty row has no names
     except csv.Error:  # a line end
         return text.split(",")

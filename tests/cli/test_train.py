@@ -421,6 +421,9 @@ def test_names_with_commas_are_quoted_in_options(tmp_path):
     assert (asked["columns"], asked["pairs"]) == ([kind], [pair])
     done = invoke("train", path, "--target", "y", "--class-weight", "yes, please=2", "-o", tmp_path / "x", code=2)
     assert "a label with a comma is in double quotes" in " ".join(done.output.split())
+    for empty in (["--class-weight", ""], ["--column", "=category"]):
+        done = invoke("train", path, "--target", "y", *empty, "-o", tmp_path / "x", code=2)
+        assert f"got '{empty[1]}'" in done.output
     done = invoke("train", path, "--target", "y", "--column", "p,q=category", "-o", tmp_path / "x", code=None)
     assert "there is no column 'p'" in done.output
 
