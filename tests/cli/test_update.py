@@ -165,6 +165,18 @@ def test_finished_update_learns_the_same_file_again_only_on_purpose(lines, tmp_p
     assert fiol.load(model).rounds == ROWS + 20
 
 
+def test_update_warns_of_files_that_begin_with_learned_rows(lines, tmp_path):
+    head, rows = lines
+    model, log = tmp_path / "model.fiol", write(tmp_path / "log.csv", head, rows[:70])
+    invoke("train", log, "--target", "sold", *SINGLE, "-o", model)
+    size = log.stat().st_size
+    write(log, head, rows)
+    done = invoke("train", log, "--update", model)
+    assert f"Warning: the model has learned rows of the first {size:,} bytes of {log} before" in done.stderr
+    other = write(tmp_path / "other.csv", head, [*rows[1:70], rows[0]])
+    assert "before" not in invoke("train", other, "--update", model).stderr
+
+
 def interrupt(monkeypatch, after):
     """Let training be killed after some rows."""
     learn = loop.Training._learn

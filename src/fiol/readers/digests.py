@@ -68,10 +68,18 @@ class FileDigest:
         if digest_on_disk(self.name, self.expected[0]) != self.expected:
             raise self._changed()
 
-    def is_one_of(self, records: Collection[tuple[int, str]]) -> bool:
-        """Return whether all of the file on disk, unless it is empty, has one of these sizes and digests."""
-        size = os.path.getsize(self.name)
-        return size > 0 and any(size == found for found, _ in records) and digest_on_disk(self.name) in records
+    def known_beginning(self, records: Collection[tuple[int, str]]) -> int:
+        """Return the size of the longest beginning of the file on disk with one of these sizes and digests, or 0."""
+        whole, known = os.path.getsize(self.name), 0
+        found, done = hashlib.blake2b(digest_size=DIGEST_SIZE), 0
+        with open(self.name, "rb") as file:
+            for size in sorted({size for size, _ in records if 0 < size <= whole}):
+                while size > done and (data := file.read(min(HASHED_AT_ONCE, size - done))):
+                    found.update(data)
+                    done += len(data)
+                if (done, found.hexdigest()) in records:
+                    known = done
+        return known
 
     def _changed(self) -> SourceError:
         assert self.expected is not None

@@ -255,11 +255,12 @@ class Sources:
             if size and self.pipe(number) is None:
                 self.digests[number].check_on_disk()
 
-    def learned_before(self, records: Sequence[Sequence[Any]]) -> list[str]:
-        """Return the files on disk all of whose bytes are those of an earlier record: see `FileDigest.record`."""
+    def learned_before(self, records: Sequence[Sequence[Any]]) -> dict[str, int]:
+        """Return how many bytes of the beginning of files on disk are in earlier records: see `FileDigest.record`."""
         known = {(size, text) for _, size, text in records}
         on_disk = [name for number, name in enumerate(self.files) if self.pipe(number) is None]
-        return [name for name in on_disk if FileDigest(name).is_one_of(known)]
+        found = {name: FileDigest(name).known_beginning(known) for name in on_disk}
+        return {name: size for name, size in found.items() if size}
 
     @property
     def is_seekable(self) -> bool:

@@ -79,7 +79,7 @@ class TrainingJob:
         self.reader: Any = None
         self.saved_best = 0
         self.loss_before: Any = None  #: of an update: the sum of losses of the rows before it
-        self.repeated: list[str] = []  #: files of an update whose rows the model has learned before
+        self.repeated: list[str] = []  #: rows of an update that the model has learned before, in words
         self.new_classes = Counter[Any]()  #: rows of classes that the model of an update did not have
 
     # --- what to learn ------------------------------------------------------------------------
@@ -102,7 +102,9 @@ class TrainingJob:
         if training.get("asked", {}).get("updated") != self.asked["data"]:
             return False
         files, records = self.sources.files, training.get("digests", [])
-        return not training.get("finished") or self.sources.learned_before(records[-len(files) :]) == files
+        if not training.get("finished"):
+            return True
+        return self.sources.learned_before(records[-len(files) :]) == {name: os.path.getsize(name) for name in files}
 
     def infer(self) -> None:
         """Infer how the data are read, and what is learned."""
@@ -172,7 +174,10 @@ class TrainingJob:
                 f"{path} was made with several passes or of shuffled rows, and cannot be updated exactly: "
                 "train again with all rows"
             )
-        self.repeated = self.sources.learned_before((self.state or {}).get("digests", []))
+        self.repeated = [
+            f"the rows of {name}" if size == os.path.getsize(name) else f"rows of the first {size:,} bytes of {name}"
+            for name, size in self.sources.learned_before((self.state or {}).get("digests", [])).items()
+        ]
         self.sources.keep_digests()
         self.read_first_batch()
         then = {} if self.state is None else dict(self.state["asked"])
@@ -191,8 +196,8 @@ class TrainingJob:
         )
 
     def repetition_messages(self) -> list[str]:
-        """Return a sentence on the files of an update whose rows the model has learned before, if there are any."""
-        return [f"the model has learned the rows of {', '.join(self.repeated)} before"] if self.repeated else []
+        """Return a sentence for every file of an update with rows that the model has learned before."""
+        return [f"the model has learned {rows} before" for rows in self.repeated]
 
     def read_first_batch(self) -> None:
         """Read the first rows of an update, unless they are live, so that errors of columns come before the output."""
