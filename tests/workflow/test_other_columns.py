@@ -158,6 +158,32 @@ def test_files_without_any_column_of_the_model_raise(model, tmp_path, ending):
         model.scores(table().rename(columns={"age": "a", "size": "b", "city": "c"}).drop(columns="sold"))
 
 
+def test_evaluate_report_and_read_warn_of_other_columns(model, tmp_path):
+    path, whole = written(CHANGES["both"](table()), tmp_path / "it's new.csv"), written(table(), tmp_path / "whole.csv")
+    unknown = f"{path}: columns that the model does not know were left out: 'more'"
+    absent = f"{path}: columns of the model were absent, and count as missing: 'city'"
+    for call in (lambda: model.evaluate(path), lambda: model.report(tmp_path / "page.html", path)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert [str(warning.message) for warning in caught] == [unknown, absent]
+        assert {warning.filename for warning in caught} == {__file__}
+    more = written(table().assign(more=1.0), path)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert sum(batch.rows for batch in fiol.read([whole, more], "sold")) == 2 * ROWS
+    assert [(str(warning.message), warning.filename) for warning in caught] == [(unknown, __file__)]
+
+
+def test_convert_prints_unknown_columns_and_odd_cells(tmp_path):
+    first, second = written(table(), tmp_path / "1.csv"), tmp_path / "2.csv"
+    written(table().assign(more=1.0).astype({"age": object}).replace({"age": {table()["age"][3]: "old"}}), second)
+    found = CliRunner().invoke(main, ["convert", str(first), str(second), "--target", "size", "-o", f"{tmp_path}/a.vw"])
+    assert found.exit_code == 0, found.output
+    assert f"{second}: columns that the model does not know were left out: 'more'" in found.stderr
+    assert f"1 cell of column 'age' could not be read and became missing, the first at {second}:5" in found.stderr
+
+
 @pytest.mark.parametrize("files", [["new.jsonl"], ["good.jsonl", "new.jsonl"]])
 def test_update_refuses_json_lines_without_any_column_and_keeps_the_model(model, tmp_path, files):
     old, new = tmp_path / "m.fiol", tmp_path / "new.jsonl"

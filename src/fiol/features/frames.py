@@ -228,10 +228,10 @@ def refuse_columns(absent: list[str], unknown: list[str]) -> NoReturn:
     raise ValueError(f"columns must be those of the model: {'; '.join(parts)}")
 
 
-def enumeration(names: list[str]) -> str:
-    """Return the first five names, and the number of the others."""
+def enumeration(names: list[str], show: Callable[[str], str] = repr) -> str:
+    """Return the first five names, in quotes unless `show` is `str`, and the number of the others."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(map(repr, names[:5])) + more
+    return ", ".join(map(show, names[:5])) + more
 
 
 def sparse_entries(column: Any) -> tuple[Any, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,12 @@ def unreadable_column(reader: Any, kinds: Mapping[str, str]) -> str | None:
     return None
 
 
+def warn_of_reading(reader: Any, stacklevel: int) -> None:
+    """Warn of what `reader_messages` names; `stacklevel` is as in `warnings.warn`, seen from the caller."""
+    for message in reader_messages(reader):
+        warnings.warn(message, stacklevel=stacklevel + 1)
+
+
 def reader_messages(reader: Any) -> list[str]:
     """Return a sentence on unknown and on absent columns, and one for every column with cells that became missing."""
     from fiol.features.frames import enumeration  # here: the command starts without numpy
@@ -84,7 +91,7 @@ def reader_messages(reader: Any) -> list[str]:
         (getattr(reader, "absent_columns", {}), "columns of the model were absent, and count as missing"),
     ):
         if found:
-            files = enumeration(list(dict.fromkeys(found.values()))).replace("'", "")
+            files = enumeration(list(dict.fromkeys(found.values())), str)
             messages.append(f"{files}: {what}: {enumeration(list(found))}")
     return messages + [
         f"{'1 cell' if count == 1 else f'{count:,} cells'} of column {column!r} could not be read and became missing, "

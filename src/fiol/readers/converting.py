@@ -24,7 +24,7 @@ class Conversion:
     reading : how the files are read.
     sources : the files: see `fiol.readers.sources.Sources`.
     format : "svmlight" or "vw".
-    on_error : "stop" or "skip", for bad lines.
+    on_error : "stop", "skip" or "missing", for lines that cannot be read: see `ReaderConfig.batches`.
     bits : for svmlight, hash names of features into 2^bits numbers; by default they are numbered as they appear.
 
     Attributes
@@ -58,6 +58,16 @@ class Conversion:
     def first_skipped(self) -> list[BadLineError]:
         """The first lines that were skipped."""
         return self.bad.first
+
+    @property
+    def odd_cells(self) -> dict[str, tuple[int, BadLineError]]:
+        """How many cells of a column became missing, and the first of them."""
+        return self.bad.cells
+
+    @property
+    def unknown_columns(self) -> dict[str, str]:
+        """Columns that were left out because the first file lacks them, each with the first file that has it."""
+        return self.bad.unknown_columns
 
     def run(self, path: Any, overwrite: bool = False) -> int:
         """Write the file and return its number of rows; FileExistsError if it exists, unless `overwrite` is set."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fiol.features.frames import as_frame, as_list
-from fiol.readers.bad_lines import reader_messages
+from fiol.readers.bad_lines import reader_messages, warn_of_reading
 from fiol.readers.batch import Batch
 from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
@@ -93,6 +93,7 @@ def read(data: Any, target: str | None = None, *, on_error: str = "missing", **o
     with infer_config(sources, **given.reading()).batches(sources, on_error=on_error) as reader:
         for batch in reader:
             yield batch._replace(y=None if batch.y is None else np.array(as_list(batch.y)))
+    warn_of_reading(reader, 2)
 
 
 def refuse_unknown_options(function: str, options: Mapping[str, Any]) -> None:

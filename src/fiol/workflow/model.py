@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import io
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from fiol.learner.model import Model
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import named_core
 from fiol.persistence.model import Path
-from fiol.readers.bad_lines import reader_messages
+from fiol.readers.bad_lines import warn_of_reading
 from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task
@@ -128,8 +127,7 @@ class Trained(Model):
         """Yield the rows of files or of a frame, as the model reads them; warn at the end of cells that are missing."""
         with self.reader(data, y, on_error, needs_target) as reader:
             yield from reader
-        for message in reader_messages(reader):
-            warnings.warn(message, stacklevel=3)
+        warn_of_reading(reader, 3)
 
     def reader(
         self,
@@ -307,11 +305,14 @@ class Trained(Model):
         >>> fiol.train(frame, target="sold").evaluate(frame)["accuracy"]
         1.0
         """
-        return self.evaluation(data, y)[0].results()
+        found, reader, _ = self.evaluation(data, y)
+        warn_of_reading(reader, 2)
+        return found.results()
 
     def report(self, path: Path, data: Any, y: Any = None, command: str = "") -> None:
         """Write an HTML page about the model and its predictions for files or a frame with targets."""
         found, reader, missing = self.evaluation(data, y)
+        warn_of_reading(reader, 2)
         name = data if is_path(data) else "a frame" if as_frame(data) is not None else "the data"
         write_evaluation_page(path, found, [os.fspath(name)], reader.skipped + missing, command)
 
