@@ -88,6 +88,20 @@ def test_merged_knots_are_bounded():
     merged.learn(*curved(60, seed=9))
 
 
+def test_merged_knots_of_columns_with_few_values_are_bounded():
+    options = TableBasis(rows=40, knots=8, grid=2)
+    parts = [fiol.Learner(loss=fiol.Squared(), features=options) for _ in range(8)]
+    for shift, part in enumerate(parts):
+        draw = np.random.default_rng(shift)
+        X = draw.integers(0, 6, (60, 2)) + 6.0 * shift
+        part.learn(X, np.sin(X[:, 0]) + X[:, 1])
+        assert part.core.levels.basis.few.all()
+    basis = fiol.Learner.merge(parts).core.levels.basis
+    assert basis.counts.max() <= MOST_UNITED * 8 + 1
+    assert basis.points.max() <= MOST_UNITED * 2 + 2
+    assert not basis.few.any()  # knots between the values that were left out
+
+
 def test_merge_with_another_choice_of_pairs_raises():
     parts = [fiol.Learner(loss=fiol.Squared(), features=TableBasis(rows=40, max_pairs=3, choice_rows=40)) for _ in "ab"]
     for seed, part in enumerate(parts):

@@ -144,18 +144,19 @@ def united_knots(options: TableBasis, bases: Sequence[ColumnBasis]) -> list[Slot
 def united_slot(options: TableBasis, slots: Sequence[SlotKnots]) -> SlotKnots:
     """Return the knots of a column in any of several bases; points of a grid are those of any.
 
-    Of very many, some are left out, so that merging many models keeps memory bounded.
+    Of very many, some are left out, so that merging many models keeps memory bounded; then they are not all values of
+    the column any more.
 
     >>> one, other = (SlotKnots(np.array(knots), np.ones(2, int), False) for knots in ([0.0, 1.0], [0.5, 1.0]))
     >>> united_slot(TableBasis(), [one, other]).knots.tolist()
     [0.0, 0.5, 1.0]
     """
-    knots = np.unique(np.concatenate([one.knots for one in slots]))
+    knots, few = np.unique(np.concatenate([one.knots for one in slots])), all(one.few for one in slots)
     most = int(MOST_UNITED * options.knots)
     if len(knots) > most:
-        knots = knots[grid_of_knots(len(knots), most) > 0]
+        knots, few = knots[grid_of_knots(len(knots), most) > 0], False
     in_grid = np.isin(knots, np.concatenate([one.points for one in slots])).astype(np.int32)
-    few, most = all(one.few for one in slots), int(MOST_UNITED * options.grid)
+    most = int(MOST_UNITED * options.grid)
     if in_grid.sum() > most and not few:
         in_grid = grid_of_knots(len(knots), most)
     return SlotKnots(knots, in_grid, few)
