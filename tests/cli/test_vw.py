@@ -96,6 +96,9 @@ def test_vw_options_are_translated(options, commands):
         "-d a --ngram t": "--ngram needs a number",
         "-d a --bfgs": "--bfgs has no counterpart: learning is online",
         "-d a --skips 1": "--skips has no counterpart",
+        "-d a --daemon": "--daemon has no counterpart: fiol serve",
+        "--port 26542": "--port has no counterpart: fiol serve",
+        "-d a --csv": "--csv has no counterpart: CSV is read",
         "-d a -a": "--audit has no counterpart: fiol inspect",
         "-d a --constant 3": "--constant has no counterpart: the intercept starts at 0",
         "-d a -C 3": "--constant has no counterpart",
@@ -128,6 +131,7 @@ def test_vw_options_that_are_ignored_are_reported():
     for said in ("-l:", "--power_t", "--cache_file", "--save_resume", "softmax", "'z'", "no -f"):
         assert said in notes
     assert translated("-d a -f m -P 1").notes == []
+    assert translated("-d a -f m --l1 1 --no_bias_regularization").notes == []
 
 
 def test_interactions_of_all_namespaces_include_the_unnamed_one(tmp_path, monkeypatch):

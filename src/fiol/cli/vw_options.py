@@ -29,7 +29,7 @@ VW_FLAGS = {
     "--testonly", "--cache", "--kill_cache", "--compressed", "--holdout_off", "--quiet", "--noconstant", "--adaptive",
     "--normalized", "--invariant", "--sgd", "--ftrl", "--coin", "--binary", "--probabilities", "--save_resume",
     "--no_stdin", "--strict_parse", "--driver_output_off", "--dont_output_best_constant", "--sparse_weights",
-    "--predict_only_model", "--preserve_performance_counters",
+    "--predict_only_model", "--preserve_performance_counters", "--no_bias_regularization",
 }  # fmt: skip
 #: Options that are left out, and what is said about each; nothing is said where there is nothing to miss.
 VW_LEFT_OUT = {
@@ -52,7 +52,7 @@ VW_LEFT_OUT = {
         (
             *("--progress", "--no_stdin", "--strict_parse", "--driver_output_off", "--driver_output", "--limit_output"),
             *("--log_level", "--log_output", "--ring_size", "--example_queue_limit", "--dont_output_best_constant"),
-            *("--sparse_weights", "--preserve_performance_counters"),
+            *("--sparse_weights", "--preserve_performance_counters", "--no_bias_regularization"),
         ),
         "",
     ),
@@ -66,12 +66,13 @@ VW_REFUSED = {
     "--permutations": "every two features are multiplied once",
     "--leave_duplicate_interactions": "interactions that are given twice count once",
     "--classweight": "give rows sample weights: the second number of a line",
-    "--skips": "there are no features in a row that skip others",
+    "--skips": "--ngram joins features that follow one another, without gaps",
     "--bfgs": "learning is online, a row at a time; --passes goes through the rows again",
     "--conjugate_gradient": "learning is online, a row at a time; --passes goes through the rows again",
     "--audit": "fiol inspect MODEL shows the weights of features by name",
-    "--daemon": "there is no server; fiol.Learner learns and predicts in a process of yours",
-    "--port": "there is no server; fiol.Learner learns and predicts in a process of yours",
+    "--daemon": "fiol serve MODEL predicts and learns over HTTP",
+    "--port": "fiol serve MODEL --port N predicts and learns over HTTP",
+    "--csv": "CSV is read as it is: fiol train rows.csv --target label",
     "--json": "JSON lines are read as they are: fiol train rows.jsonl --target label",
     "--dsjson": "logs of decisions are not read",
     "--csoaa": "there are no costs of classes; --oaa learns classes",
