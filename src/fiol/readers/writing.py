@@ -167,7 +167,9 @@ def written_target(batch: Batch, row: int) -> str | None:
     try:
         number = float(target)
     except (TypeError, ValueError):
-        raise CannotWriteError(batch.place, f"the target {target!r} is no number", row) from None
+        raise CannotWriteError(
+            batch.place, f"the target {target!r} is no number: replace labels by numbers, such as -1 and 1", row
+        ) from None
     return None if np.isnan(number) else number_text(number)
 
 
