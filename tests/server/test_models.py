@@ -224,6 +224,19 @@ def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
     registry.close()
 
 
+def test_start_with_another_file_than_the_journal_began_with_is_reported(tmp_path):
+    file, other = tmp_path / "m.json", tmp_path / "other.json"
+    file.write_text(json.dumps(SPECIFICATION))
+    other.write_text(json.dumps({**SPECIFICATION, "penalty": "l1", "alpha": 0.1}))
+    registry = open_registry(tmp_path / "j", models=())
+    registry.add_file("m", str(file))
+    registry.close()
+    registry = open_registry(tmp_path / "j", models=())
+    assert registry.add_file("m", str(file)) == "continues from the journal"
+    assert f"{other} is not the file that it began with" in registry.add_file("m", str(other))
+    registry.close()
+
+
 def test_shadow_does_not_learn_what_the_live_model_refuses(tmp_path, monkeypatch):
     def fail_on_seven(self, encoded, record, position):
         if len(encoded.y) == 7 and self.shadow_of is None:

@@ -28,6 +28,12 @@ from fiol.server.writer import Writer, WriterOptions
 from fiol.workflow.model import open_model
 
 
+def digest_of(path: str) -> str:
+    """Return the checksum of a file that tells whether it changed."""
+    with open(path, "rb") as file:
+        return hashlib.blake2b(file.read(), digest_size=8).hexdigest()
+
+
 class Registry:
     """All models in the folder of a journal, after everything in the journal was learned from.
 
@@ -75,11 +81,16 @@ class Registry:
         if name in self.models:
             if rules != before:
                 self.set_rules(name, rules)
-            return "continues from the journal"
-        with open(path, "rb") as file:
-            digest = hashlib.blake2b(file.read(), digest_size=8).hexdigest()
-        self.add(name, model_from_file(path), rules, source=f"{os.path.basename(path)} {digest}")
+            return "continues from the journal" + self._changed_file(name, path)
+        self.add(name, model_from_file(path), rules, source=f"{os.path.basename(path)} {digest_of(path)}")
         return f"added from {path}"
+
+    def _changed_file(self, name: str, path: str) -> str:
+        """Return a note if the file is not the one that the model of the journal was added from."""
+        began, known = self.models[name].source.rpartition(" ")[::2]
+        if not began or not os.path.isfile(path) or digest_of(path) == known:
+            return ""
+        return f"; {path} is not the file that it began with, and is not read: PUT /models/{name}/file uploads it"
 
     def prepare(self, name: str, given: AddModel) -> Any:
         """Return the warmed-up model that a request describes, None for a copy; in any thread, since nothing changes.
