@@ -186,6 +186,15 @@ def test_vw_file_gives_the_weights_of_dicts_and_hashes(monkeypatch):
     assert repr(batch.X.encoded(Hashing(24))) == repr(Hashing(24).encode(dicts))
 
 
+def test_option_of_another_format_than_the_inferred_one_names_the_option_format(tmp_path):
+    file = tmp_path / "named.vw"
+    file.write_text("cat | a b\ndog | c\ncat | a\n")
+    with pytest.raises(ValueError, match=r"csv has no option 'labels'.*named\.vw was inferred, set it by format$"):
+        infer_config(str(file), options={"labels": "names"})
+    with pytest.raises(ValueError, match=r"its options are [^;]*$"):
+        infer_config(str(file), format="csv", options={"labels": "names"})
+
+
 def test_long_vw_names_make_more_batches(monkeypatch):
     """A long namespace is part of every name in it; a single line that has no room gets more of it."""
     monkeypatch.setattr("fiol.readers.vw.MOST_TEXT", 2**13)

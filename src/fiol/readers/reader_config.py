@@ -215,8 +215,13 @@ def infer_config(sources: Any, **given: Any) -> ReaderConfig:
     sources = as_sources(sources)
     start, name = sources.start(START_SIZE)
     found = given.get("format") or format_of(start, name)
-    kind = get_format(found)
-    options = kind.checked_options(given.get("options", {}))
+    kind, options = get_format(found), given.get("options", {})
+    try:
+        options = kind.checked_options(options)
+    except ValueError as error:
+        if given.get("format") or options.keys() <= kind.options.keys():
+            raise
+        raise ValueError(f"{error}; the format of {name} was inferred, set it by {option_text('format')}") from None
     made = kind.infer_from_sources(sources, start, name, {**given, "format": found, "options": options})
     fields = {**given, "format": found, **made}
     fields["options"] = {**made.get("options", {}), **options}
