@@ -334,6 +334,12 @@ def test_edited_and_damaged_json(tmp_path):
     assert array_from("x", json.loads(json.dumps(array_to_json(odd)))).tobytes() == odd.tobytes()
 
 
+def test_text_of_a_model_in_place_of_its_path_is_refused_by_a_short_message():
+    text = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False).to_json()
+    with pytest.raises(ValueError, match=r"^path must be that of a file, got the text of a model"):
+        load_json(text)
+
+
 # --- models of files --------------------------------------------------------------------------
 
 

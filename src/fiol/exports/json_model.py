@@ -262,6 +262,8 @@ def load_json(path: Path, compiled: bool = True) -> Any:
     >>> fiol.load_json(path, compiled=False).weights == learner.weights
     array([ True])
     """
+    if isinstance(path, str) and path.lstrip().startswith("{"):
+        raise ValueError("path must be that of a file, got the text of a model: write the text to a file first")
     with open(path, encoding="utf-8") as file:
         try:
             value = json.load(file)
