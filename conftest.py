@@ -53,6 +53,7 @@ def pytest_collection_finish():
     """Leave what is there now out of every search for garbage, which would take a second each."""
     gc.freeze()
     gc.enable()
+    gc.set_threshold(50_000, 20, 50)  # compiling makes many objects that stay
 
 
 #: Examples that run as they do for a reader.
