@@ -15,12 +15,13 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol.cli.inspect import inspect_model
-from fiol.persistence import atomic_file, model_file
+from fiol.persistence import atomic_file, memory, model_file
 from fiol.persistence.model_file import ModelFileError
 
 
 def test_damaged_and_forged_files_are_rejected_or_work(tmp_path, monkeypatch):
     interpret_all(monkeypatch)
+    monkeypatch.setattr(memory, "free_memory", lambda: 2.0**28)  # forged claims below that are allocated and written
     found = damage.campaign(240, seed=2, folder=tmp_path)
     assert found["damaged, refused"] == 80
     assert found["forged, refused"] > 80

@@ -137,8 +137,10 @@ def test_fuzzed_header_is_rejected_or_works(path, golden):
     header, arrays = model_file.read(golden)
     rows = json.loads(golden.with_suffix(".json").read_text(encoding="utf-8"))
     learned, refusals = 0, []
-    for place in places(header):
-        for other in OTHERS:
+    every = list(places(header))
+    few = len(every) < 200  # else every place gets some of the values
+    for k, place in enumerate(every):
+        for other in OTHERS if few else OTHERS[k % 4 :: 4]:
             changed = copy.deepcopy(header)
             here = changed
             for key in place[:-1]:
