@@ -49,10 +49,12 @@ class Anchor(Component):
     | `store_row(plan, state, feature, x, beta, new, clock)` | store the outcome of the round |
     | `regularize_absent(plan, state, i, eta, clock)` | the round of feature i, if it is absent, for `Eager` |
     | `penalty_count(plan, t)` | how often the regularizer counts in round t |
+    | `sum_for_weight(plan, state, i, w, clock)` | the sum that stands for a weight, where all rounds are kept |
 
     `fiol.engine.round.rounds` calls `read_row`, `prox_centers`, `row_storage`, `penalty_count` and `store_row`, in this
     order, in every round; `fiol.engine.round.reading` the methods of single weights, for weights and scores; `Eager`
-    calls `regularize_absent`; `fiol.regret.kernels` calls `weight_for_value`.
+    calls `regularize_absent`; `fiol.regret.kernels` calls `weight_for_value`, and Python, when learners are merged,
+    `sum_for_weight`.
 
     Rows have one score, with `state.w` a vector, or many, with `state.w` [feature, score]: `get_weight(state.w, i, k)`
     and `set_weight(state.w, i, k, value)` are for both, and loops over k stand inside those over features. But for
@@ -69,6 +71,7 @@ class Anchor(Component):
         def weight_of_score(self, plan: Plan, state: State, i: int, k: int, clock: Clock) -> float: ...
         def regularize_absent(self, plan: Plan, state: State, i: int, eta: float, clock: Clock) -> None: ...
         def penalty_count(self, plan: Plan, t: float) -> float: ...
+        def sum_for_weight(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> float: ...
 
     def shared_factor(self, plan: Plan, state: State, i: int, clock: Clock) -> float:
         return 1.0
@@ -191,6 +194,16 @@ class Origin(Anchor):
         center = plan.problem.geometry.inverse(step * pulls, i)
         count = plan.regularizer_step.count(clock.t)
         return plan.units.prox_in_units(plan.problem.geometry, plan.problem.regularizer, center, count * step, unit, i)
+
+    def sum_for_weight(self, plan: Plan, state: State, i: int, w: float, clock: Clock) -> float:
+        """Return the sum of pulls from which weight i is w, given a step and a quadratic geometry.
+
+        The optimality condition of `weight_of_sum` with v = s w: psi'(s center) = psi'(v) + s^2 (rounds) step r'(v).
+        """
+        step, unit = plan.step_of(state, i, clock.eta), plan.unit_of(state, i)
+        v, own = plan.units.to_units(w, plan.regularizer_step.count(clock.t) * step, unit)
+        center = plan.problem.geometry.mirror(v, i) + own * plan.problem.regularizer.slope(v, 0, i)
+        return plan.units.from_units(center, unit) / step
 
     def read_row(self, plan: Plan, state: State, row: RoundRow, z: Any) -> Any:
         # Roots and quotients are in loops of their own, without a branch, so that they vectorize.

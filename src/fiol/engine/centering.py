@@ -34,7 +34,8 @@ are those of the intercept's error. If the loss allows it (`Loss.shift_invariant
 and scores are those of the rounds plus the origin. The origin is the first target with a sample weight. After 2, 4, 8
 and 16 rows it becomes the median of the targets so far, since the first one may be an exception. Then intercepts
 change by the difference, so that predictions stay, or by the part of it that brings them to 0: a level that was
-learned is not added to the new origin, and one that was not is taken from it.
+learned is not added to the new origin, and one that was not is taken from it. (Intercepts of anchors that keep all
+rounds stay here. When learners are merged, they change with all others.)
 """
 
 from __future__ import annotations

@@ -249,7 +249,7 @@ class Engine(KernelCaller, ABC):
     def shifted_storage(self, shift: float) -> Any:
         """Return the storage with `shift` added to the intercepts, or the part of it that brings them to 0 (`shifted`).
 
-        The intercepts are copies, everything else is not.
+        The intercepts are copies, everything else is not. Intercepts that follow from sums over all rounds stay.
         """
         raise NotImplementedError  # levels shift their own
 

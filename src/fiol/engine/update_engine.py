@@ -170,19 +170,18 @@ class UpdateEngine(Engine):
             self.call_for_intercept(store_weights, self.intercept_plan, self.intercept, self.ticks, shift)
 
     def shift(self, change: Any, of_average: Any) -> None:
-        """Add `change` to the intercept of every score, and `of_average` to its average, unless it follows from sums.
+        """Add `change` to the intercept of every score, and `of_average` to its average."""
+        one = np.zeros(1, np.int64)
+        add_to_weights(self.intercept_plan, self.intercept, self.ticks, one, change, of_average)
 
-        See `Anchor.keeps_all_rounds`.
-        """
-        if not self.plan.anchor.keeps_all_rounds:
-            self.intercept.w[0] += change
-            if self.intercept.total.shape[0]:
-                self.intercept.total[0] += of_average * self.ticks[0]
+    def add_to_weights(self, features: Any, change: Any, of_average: Any) -> None:
+        """Add to the weights of features, which are up to date, and to their averages."""
+        add_to_weights(self.plan, self.state, self.ticks, features, change, of_average)
 
     def shifted_storage(self, shift: float) -> Storage:
         new = copy.copy(self)
         new.storage = self.storage._replace(intercept=State(*map(realigned, self.intercept)))
-        if self.intercept.w.shape[0]:
+        if self.intercept.w.shape[0] and not self.plan.anchor.keeps_all_rounds:
             change = shifted(float(self.intercept.w[0]), shift) - float(self.intercept.w[0])
             new.shift(change, change)
         return new.storage
@@ -428,3 +427,36 @@ class UpdateEngine(Engine):
             uncounted=self.uncounted.copy(),
         )
         return new
+
+
+def add_to_weights(plan: Plan, state: State, ticks: Any, features: Any, change: Any, of_average: Any) -> None:
+    """Add to the weights of features, which are up to date, and to their averages over rounds.
+
+    Weights that follow from sums change with their sums; those of features without a step stay, since they are 0
+    whatever the sum is.
+
+    Parameters
+    ----------
+    change, of_average : [feature], or [feature, score] with a joint loss; or one number for all.
+    """
+    change, of_average = (np.broadcast_to(a, state.w[features].shape) for a in (change, of_average))
+    if plan.anchor.keeps_all_rounds:
+        clock, regularizer = Clock(*ticks), plan.problem.regularizer
+        if not regularizer.has("slope"):
+            raise ValueError(
+                f"means cannot change: {type(regularizer).__name__} has no `slope`, from which sums of pulls for given "
+                f"weights follow ({type(plan.anchor).__name__}); define it, or use LastIterate()"
+            )
+        held = np.array([plan.step_of(state, i, clock.eta) > 0.0 for i in features.tolist()], bool)
+        features, change, of_average = features[held], change[held], of_average[held]
+        sums, trailing = state.w[features].astype(np.float64), state.w.shape[1:]
+        for j, i in enumerate(features.tolist()):
+            for k in np.ndindex(trailing):
+                if change[(j, *k)]:
+                    w = plan.anchor.weight_of_score(plan, state, i, k[0] if k else 0, clock)
+                    sums[(j, *k)] = plan.anchor.sum_for_weight(plan, state, i, w + change[(j, *k)], clock)
+        state.w[features] = sums
+    else:
+        state.w[features] += change
+    if state.total.shape[0]:
+        state.total[features] += of_average * ticks[0]

@@ -70,9 +70,14 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
 
     Its rows are the `base`'s and those that each engine has beyond them. Features that any engine centers are centered
     by the mean of the means; the records of engines that do not center them are left out. The origin of targets is the
-    mean of the origins: intercepts are means, too, so the scores are means of scores. So they are for missing values of
-    centered columns (`engine.indicators`); one that no engine has seen still counts as the mean, unless its column is
-    centered by some of the engines only, in which case it has to have a feature.
+    mean of the origins: intercepts are means, too, so the scores of an update, and of every member of an ensemble, are
+    means of scores. So they are for missing values of centered columns (`engine.indicators`); one that no engine has
+    seen still counts as the mean, unless its column is centered by some of the engines only, in which case it has to
+    have a feature.
+
+    With anchors that keep all rounds the sums are means, and weights are those of the mean sums: scores are means only
+    as far as weights are, and the intercept changes so that this holds at the means of centered columns. Sums of
+    features are left out where their records are. A missing value that no engine has seen always counts as the mean.
     """
     if isinstance(engines[0], LevelsEngine):
         from fiol.engine.parallel.levels import merge_levels  # which merges levels by this function
@@ -84,18 +89,19 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
     known: list[Any] = [engine.centering for engine, _ in counted]
     features = np.unique(np.concatenate([one.features for one in known])).astype(np.int32)
     means, parts = np.zeros((len(counted), len(features))), np.zeros((len(counted), len(features)))
-    for k, (engine, c) in enumerate(counted):
+    for k, (_, c) in enumerate(counted):
         places = np.searchsorted(features, known[k].features)
         means[k, places], parts[k, places] = known[k].means, c
-        change_members(engine, partial(forget_values, features=features[parts[k] == 0.0]))
-    before = sum(c * products_with(engine, features, m) for (engine, c), m in zip(counted, means, strict=True))
+    pooled = np.sum(parts * means, axis=0) / np.where(parts.any(axis=0), parts.sum(axis=0), 1.0)
+    change = sum(c * products_with(engine, features, pooled - m) for (engine, c), m in zip(counted, means, strict=True))
+    for (engine, _), part in zip(counted, parts, strict=True):
+        change_members(engine, partial(forget_values, features=features[part == 0.0]))
     missing = missing_of(engines[0], features)
     seen = np.any(
         [weighed_places(member.state.w, missing) for engine, _ in counted for member in members_of(engine)], axis=0
     )
     new = mean_engine(engines, share, base)
-    pooled = np.sum(parts * means, axis=0) / np.where(parts.any(axis=0), parts.sum(axis=0), 1.0)
-    move_means(new, missing, seen | (parts == 0.0).any(axis=0), products_with(new, features, pooled) - before)
+    move_means(new, missing, seen | (parts == 0.0).any(axis=0), change)
     known_means = merged_means(known, features, pooled, float(new.rows))
     origin = sum(c * one.origin[0] for (_, c), one in zip(counted, known, strict=True))
     number, targets = joined_targets(known) if known_means.watches else (1.0, NO_TARGETS)
@@ -135,11 +141,18 @@ def members_of(engine: Engine) -> list[UpdateEngine]:
 def products_with(engine: Engine, features: Any, values: Floats) -> Any:
     """Return [member, 2, feature]: values of features times their weights, and times the averages of these.
 
-    With a joint loss they have the scores as a last axis.
+    With a joint loss they have the scores as a last axis. Weights of features that do not pass a gate count as 0.
     """
-    n = int(features[-1]) + 1 if len(features) else 0
+    n, passing = int(features[-1]) + 1 if len(features) else 0, passing_of(engine, features)
     both = [[member.weights(n, averaged)[features] for averaged in (False, True)] for member in members_of(engine)]
-    return np.array([[(values * w.T).T for w in pair] for pair in both])
+    return np.array([[(np.where(passing, values, 0.0) * w.T).T for w in pair] for pair in both])
+
+
+def passing_of(engine: Engine, features: Any) -> Any:
+    """Return which features pass the gate of an ensemble; all without one."""
+    if isinstance(engine, EnsembleEngine):
+        return engine.members_in_use.passing(np.ascontiguousarray(features, np.int32))
+    return np.ones(len(features), bool)
 
 
 def missing_of(engine: Engine, features: Any) -> Any:
@@ -162,18 +175,19 @@ def move_means(engine: Engine, missing: Any, changed: Any, change: Any) -> None:
     """Let members keep their scores where means change, whose products with weights have this `change`.
 
     The intercepts get it, and the weights of missing values lose it: there the mean is in the score without the change.
-    Those that are not to be `changed` count as the mean, whatever that is.
+    Those that are not to be `changed` count as the mean, whatever that is. A gate opens for those that change; other
+    members may have weights there, which did not count before.
     """
-    each = iter(change)
+    each, opened = iter(change), changed & ~passing_of(engine, missing)
+    opened &= np.any(change[-1, 0], axis=tuple(range(1, change.ndim - 2)))  # the gate is the last member
 
     def move(member: UpdateEngine) -> None:
         by_weight, by_average = next(each)
         member.shift(by_weight.sum(axis=0), by_average.sum(axis=0))
         there = changed & (missing >= 0) & (missing < len(member.state.w))
-        if there.any() and not member.plan.anchor.keeps_all_rounds:
-            member.state.w[missing[there]] -= by_weight[there]
-            if member.state.total.shape[0]:
-                member.state.total[missing[there]] -= by_average[there] * member.ticks[0]
+        if there.any():
+            member.state.w[missing[there & opened]] = member.fresh.w[0]
+            member.add_to_weights(missing[there], -by_weight[there], -by_average[there])
 
     change_members(engine, move)
 
@@ -188,9 +202,11 @@ def change_members(engine: Engine, change: Callable[[UpdateEngine], None]) -> No
 
 
 def forget_values(engine: UpdateEngine, features: Any) -> None:
-    """Reset the records of these features."""
+    """Reset the records of these features, and weights that follow from sums: records tell what a sum weighs."""
     if len(features):
         engine.state.statistics[features] = engine.fresh.statistics[0]
+        if engine.plan.anchor.keeps_all_rounds:
+            engine.state.w[features] = engine.fresh.w[0]
 
 
 def mean_engine(engines: Sequence[Engine], share: Floats, base: float) -> Engine:
