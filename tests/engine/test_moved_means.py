@@ -85,6 +85,24 @@ def test_scores_stay_where_means_move(kind, rate):
     np.testing.assert_allclose(learner.weights[..., :3], weights, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["gated", "stack", "stack with ridge"])
+def test_scores_of_members_stay_where_the_origin_moves_and_those_of_the_stack_move_by_its_weights(kind):
+    learner, (more, _) = learned(kind), table(40, seed=1)
+    before, of_members, v = learner.scores(more), member_scores(learner, more), learner.core.engine.mixing
+    move(learner, np.array([3.0, -7.0]), 2.0)
+    np.testing.assert_allclose(member_scores(learner, more), of_members, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(learner.scores(more) - before, 2.0 * (1.0 - v.sum()), rtol=0, atol=1e-8)
+
+
+def test_scores_stay_where_the_origin_of_a_merge_is_that_of_the_first_shard():
+    base = fiol.Learner(fiol.Stacked(fiol.Squared()))
+    base.learn(table(2)[0], np.zeros(2), sample_weight=np.zeros(2))
+    before = base.scores(table(40)[0])
+    move(base, np.zeros(0), 2.0)
+    assert base.core.engine.mixing.sum() == pytest.approx(1.0, rel=1e-12)
+    np.testing.assert_allclose(base.scores(table(40)[0]), before, rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("kind", SUMS)
 @pytest.mark.parametrize("fars", [(300.0, 300.0), (300.0, 0.0), (0.0, 300.0)])
 def test_merged_sums_have_means_of_scores_at_the_means_of_columns(kind, fars):

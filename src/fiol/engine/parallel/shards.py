@@ -372,7 +372,13 @@ def pooled_means(base: Centering, others: Sequence[Any]) -> Centering:
 
 
 def move_centering(engine: Engine, new: Centering | None) -> None:
-    """Use other means and another origin; change intercepts and missing values so that scores do not change."""
+    """Use other means and another origin; change intercepts and missing values so that members' scores do not change.
+
+    Nor do scores of an ensemble if its means change. If its origin moves by d, they change by d (1 - sum of the stack's
+    weights): members keep what they predict, since it is members that are merged. In a merge that concerns shards
+    only, whose stacks are not used: the merged origin is the base's, or that of a base without rows, whose stack has
+    equal weights with the sum 1.
+    """
     old = engine.centering
     if old is None or new is None:
         return
