@@ -7,7 +7,7 @@ from tests.test_levels import new, table
 
 from fiol.learner.effect_plots import draw_column, draw_pair
 from fiol.learner.effects import ColumnEffect, Effects, PairEffect
-from fiol.reports.effect_cards import effect_cards
+from fiol.reports.effect_cards import effect_cards, heat_map
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,22 @@ def test_plot_effects_draws_an_axis_per_effect():
 def pair_of_size(size):
     values = size * np.array([[[1.0, -1.0], [-1.0, 1.0]]])
     return PairEffect("a", "b", ["a~0", "a~1"], ["b~0", "b~1"], values, np.full((2, 2), 0.25))
+
+
+def test_neighboring_knots_of_a_pair_have_different_labels():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    prices = [f"price~{knot:.12g}" for knot in (123456.25, 123457.5, 123461.75)]
+    pair = PairEffect("price", "b", prices, ["b~0", "b~1"], np.ones((1, 3, 2)), np.full((3, 2), 1.0 / 6.0))
+    figure, ax = pyplot.subplots()
+    draw_pair(figure, ax, pair, 0, 1.0)
+    labels = ["123456", "123458", "123462"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == labels
+    pyplot.close(figure)
+    page = heat_map(pair, "prices")
+    assert all(f">{label}<" in page for label in labels)
 
 
 def test_weak_pairs_are_not_drawn_beside_strong_effects():

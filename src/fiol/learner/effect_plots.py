@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
@@ -81,18 +81,32 @@ def short_label(value: Any, most: int = LONGEST_LABEL) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def point_label(point: str, column: str) -> str:
-    """Return the label of a point of a column in a pair, given its name: a knot has at most four digits.
+def point_labels(points: list[str], column: str, most: int = LONGEST_LABEL) -> list[str]:
+    """Return the labels of the points of a column in a pair, given their names.
 
-    >>> point_label("size~12.345678", "size"), point_label("zip=02134", "zip"), point_label("day~2024-01-31", "day")
-    ('12.35', '02134', '2024-01-31')
+    Texts have at most `most` characters. Knots have up to four digits, and more if these do not distinguish all knots.
+
+    >>> point_labels(["size~12.345678", "size~20", "size is missing"], "size"), point_labels(["zip=02134"], "zip")
+    (['12.35', '20', 'missing'], ['02134'])
+    >>> point_labels(["price~12345.678", "price~12346.9"], "price"), point_labels(["day~2024-01-31"], "day")
+    (['12346', '12347'], ['2024-01-31'])
     """
-    text = point.removeprefix(column)
-    label = text.lstrip(f" ={HAT}")
-    if text.startswith(HAT):
-        with contextlib.suppress(ValueError):  # dates and times are no numbers
-            return f"{float(label):.4g}"
-    return short_label(label)
+    texts = [point.removeprefix(column) for point in points]
+    knots = [number_of(text.removeprefix(HAT)) if text.startswith(HAT) else nan for text in texts]
+    known = {knot for knot in knots if not isnan(knot)}
+    digits = next((n for n in range(4, 17) if len({f"{knot:.{n}g}" for knot in known}) == len(known)), 17)
+    return [
+        short_label(text.lstrip(f"={HAT}").removeprefix(" is "), most) if isnan(knot) else f"{knot:.{digits}g}"
+        for text, knot in zip(texts, knots, strict=True)
+    ]
+
+
+def number_of(text: str) -> float:
+    """Return the number that a text has; nan for others, such as dates and times."""
+    try:
+        return float(text)
+    except ValueError:
+        return nan
 
 
 def largest_value(effect: PairEffect, score: int) -> float:
@@ -114,8 +128,8 @@ def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int, largest: flo
         ([effect.right_points[k] for k in up], effect.right, ax.set_yticks),
     ):
         places = range(0, len(bins), max(1, -(-len(bins) // MOST_TICKS)))
-        labels = [point_label(bins[k], name) for k in places]
-        ticks(list(places), labels, **(SLANTED if ticks == ax.set_xticks else SMALL_TEXT))
+        labels = point_labels(bins, name)
+        ticks(list(places), [labels[k] for k in places], **(SLANTED if ticks == ax.set_xticks else SMALL_TEXT))
     ax.set_title(short_label(effect.name, 3 * LONGEST_LABEL), fontsize=10)
     ax.set(xlabel=short_label(effect.left, 2 * LONGEST_LABEL), ylabel=short_label(effect.right, 2 * LONGEST_LABEL))
     figure.colorbar(image, ax=ax)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fiol.learner.calendar_ticks import calendar_ticks
+from fiol.learner.effect_plots import point_labels
 from fiol.learner.effects import ColumnEffect, PairEffect, effects_of, shown_categories
 from fiol.reports.html import LONGEST_CELL, Card, bar_table
 from fiol.reports.svg import (
@@ -134,13 +135,11 @@ def heat_map(effect: PairEffect, alt: str) -> str:
         about = f"<title>{escape(across[i])}, {escape(up[j])}: {value:+.3g}</title>"
         place = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.2f}" height="{high:.2f}"'
         parts.append(f'<rect class="{kind}" {place} {style}>{about}</rect>')
+    below, beside = point_labels(across, effect.left, 10), point_labels(up, effect.right, 10)
     for i in spaced(len(across), 5):
-        text = bin_text(across[i], effect.left)
-        parts.append(drawn_text(text, left + (i + 0.5) * wide, bottom + 15.0))
+        parts.append(drawn_text(below[i], left + (i + 0.5) * wide, bottom + 15.0))
     for j in spaced(len(up), 8):
-        parts.append(
-            drawn_text(bin_text(up[j], effect.right), left - 6.0, bottom - (j + 0.5) * high + 4.0, anchor="end")
-        )
+        parts.append(drawn_text(beside[j], left - 6.0, bottom - (j + 0.5) * high + 4.0, anchor="end"))
     parts.append(drawn_text(shortened(effect.left), 0.5 * (left + PAGE_WIDTH), HEIGHT - 8.0))
     turned = f'transform="translate(11 {0.5 * (TOP + bottom):g}) rotate(-90)"'
     parts.append(f'<text class="tick" text-anchor="middle" {turned}>{escape(shortened(effect.right))}</text>')
@@ -154,12 +153,3 @@ def spaced(count: int, most: int) -> range:
     ([0, 5, 10, 15, 20], [0, 1, 2])
     """
     return range(0, count, max(1, -(-count // most)))
-
-
-def bin_text(name: str, column: str) -> str:
-    """Return the value of a bin without its column, in few letters.
-
-    >>> bin_text("a=1", "a"), bin_text("day~2011-03-04", "day"), bin_text("a is missing", "a")
-    ('1', '2011-03-04', 'missing')
-    """
-    return shortened(name.removeprefix(column).lstrip("=~").removeprefix(" is "), 10)
