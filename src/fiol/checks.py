@@ -22,7 +22,7 @@ import pickle
 import sys
 from collections.abc import Callable, Sequence
 from math import inf, isfinite
-from types import TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -274,10 +274,14 @@ def check_solver(solver: Solver, rounds: int = 30) -> None:
 def check_step_size(step_size: StepSize) -> None:
     """Check a step size: steps over many rounds, metrics and statistics over values of many sizes, units, compilation.
 
+    Public methods that neither step sizes nor other methods of the class use are refused, too.
+
     >>> import fiol
     >>> fiol.checks.check_step_size(fiol.Polynomial(0.5))
     """
     check_component(step_size, StepSize)
+    for part in (step_size, getattr(step_size, "step_size", step_size)):
+        check_methods(part, StepSize)
     check_copies(step_size)
     in_lane = states_its_rule(step_size)
     for t in ROUNDS:
@@ -307,6 +311,26 @@ def check_component(component: Component, family: type[Component]) -> None:
     """Check the family of a component, and that it has the required methods."""
     must_hold(isinstance(component, family), component, "class", f"not a {family.__name__}")
     check_complete(component)
+
+
+def check_methods(component: Component, family: type[Component]) -> None:
+    """Check that the public methods of a user's class are those of its family, or used by others of its methods."""
+    classes = type(component).__mro__
+    own = [cls for cls in classes if issubclass(cls, family) and not cls.__module__.startswith("fiol.")]
+    methods = [(name, found) for cls in own for name, found in vars(cls).items() if isinstance(found, FunctionType)]
+    known = set(component.protocol).union(*(vars(cls) for cls in classes if cls not in own))
+    known = known.union(*(names_used(method.__code__) for _, method in methods))
+    of_family = {name for name, found in vars(family).items() if isinstance(found, FunctionType) and name[0] != "_"}
+    methods_known = ", ".join(sorted(of_family.union(component.protocol)))
+    for name, _ in methods:
+        message = f"{family.__name__} has no such method, and no other method uses it: it has {methods_known}"
+        must_hold(name[0] == "_" or name in known, component, name, f"{message}; name a method of your own _{name}")
+
+
+def names_used(code: CodeType) -> set[str]:
+    """Return the names of attributes and globals that a function uses, and the functions in it."""
+    inner = (names_used(part) for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*inner)
 
 
 def check_copies(component: Component) -> None:

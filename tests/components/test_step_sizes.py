@@ -320,6 +320,34 @@ class Roots(Mean):
         return sqrt(s[0] - 1e300)
 
 
+def test_methods_that_no_step_size_has_fail_checks(monkeypatch):
+    class Declared(Warm):
+        def is_constant(self):
+            return True
+
+    class Helped(Rms):
+        def h(self, s, unit):
+            return max(self.root(value / unit) for value in s[:1])
+
+        def root(self, square):
+            return 0.1 + sqrt(square)
+
+        def _twice(self):
+            return 2.0
+
+    class Watching(Helped):
+        def watches_pulls(self):
+            return True
+
+    monkeypatch.setattr("fiol.checks.stream", lambda step_size, compiled, members=1: np.zeros(1))
+    fiol.checks.check_step_size(Helped())
+    for wrong, name in ((Declared(), "is_constant"), (Watching(), "watches_pulls")):
+        for step_size in (wrong, fiol.ScaleFree(wrong)) if wrong.per_feature else (wrong,):
+            message = rf"\.{name}: StepSize has no such method.*: it has eta, .*; name a method of your own _{name}$"
+            with pytest.raises(fiol.checks.CheckError, match=message):
+                fiol.checks.check_step_size(step_size)
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
