@@ -244,6 +244,15 @@ class Component:
     #: Whether an array in a field has an entry per feature.
     of_features: ClassVar[bool] = True
 
+    if TYPE_CHECKING:
+
+        @property
+        def _leaves(self) -> tuple[Any, ...]:
+            """The numbers and arrays of this component and of those inside it, by fields: what compiled code reads.
+
+            Known from the start: an interrupt while compiled code takes the component would crash the process.
+            """
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for name in cls.protocol.keys() & vars(cls).keys():
@@ -251,11 +260,12 @@ class Component:
         dataclasses.dataclass(frozen=True, eq=False)(cls)
 
     def __post_init__(self) -> None:
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = stored_form(f"{type(self).__name__}.{field.name}", getattr(self, field.name), field.type)
-            object.__setattr__(self, field.name, value)
+        leaves, values = list[Any](), self.__dict__
+        for name, kind in field_kinds(type(self)):  # type: ignore[arg-type]
+            values[name] = value = stored_form(f"{type(self).__name__}.{name}", getattr(self, name), kind)
+            leaves += value._leaves if isinstance(value, Component) else (value,)
         self.validate()
-        _ = self._leaves  # computed now: an interrupt while compiled code takes the component would crash the process
+        values["_leaves"] = tuple(leaves)
 
     def validate(self) -> None:
         """Raise ValueError if a field is out of range. Called once, at construction."""
@@ -282,12 +292,6 @@ class Component:
         (True, False)
         """
         return callable(getattr(self, verb, None))
-
-    @functools.cached_property
-    def _leaves(self) -> tuple[Any, ...]:
-        """The numbers and arrays of this component and of those inside it, by fields: what compiled code reads."""
-        values = (getattr(self, field.name) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-        return tuple(leaf for value in values for leaf in (value._leaves if isinstance(value, Component) else [value]))
 
     def missing(self) -> str:
         """Return the first method of `required` that this component lacks, or ''."""
@@ -388,6 +392,12 @@ def require(name: str, value: PerFeature, low: float, high: float = np.inf, open
         if high < np.inf:
             bound += f" and at most {high:g}" if high < np.finfo(float).max else " and finite"
         raise ValueError(f"{name}{place(wrong)} must be {bound}, got {array[wrong].flat[0]:g}")
+
+
+@functools.cache
+def field_kinds(kind: Any) -> tuple[tuple[str, Any], ...]:
+    """Return the names and annotations of the fields, in their order."""
+    return tuple((field.name, field.type) for field in dataclasses.fields(kind))
 
 
 @functools.cache
