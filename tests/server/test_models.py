@@ -4,6 +4,8 @@ import json
 import time
 
 import msgspec
+import numpy as np
+import pandas as pd
 import pytest
 from campaigns.server_kills import assert_same
 from server.serving import SPECIFICATION, client_of, learn, open_registry, predict, row, rows
@@ -270,3 +272,25 @@ def test_dates_and_times_of_a_specification_make_features():
     model = empty_model({"loss": "squared_error", "columns": {"day": "date", "at": "time"}})
     model.learn([{"day": "2024-03-04T13:45", "at": "09:30"}], [1.0])
     assert {*model.core.space.names} == {"day", "day.month=3", "day.weekday=Mon", "day.hour=13", "at", "at.hour=9"}
+
+
+@pytest.mark.parametrize("X", [np.eye(3), pd.DataFrame(np.eye(3), columns=["a", "b", "c"])], ids=["array", "frame"])
+@pytest.mark.parametrize("kind", ["PassiveAggressiveClassifier", "FIOLClassifier"])
+def test_model_of_columns_by_position_is_refused(tmp_path, kind, X):
+    getattr(fiol, kind)(max_iter=1).fit(X, [0, 1, 1]).save(tmp_path / "e.fiol")
+    registry = open_registry(tmp_path / "journal", models=())
+    with pytest.raises(RefusedError, match="the model for 'e' learned from columns by position, but values in"):
+        registry.add_file("e", str(tmp_path / "e.fiol"))
+    registry.close()
+    assert reopened(tmp_path / "journal") == {}
+
+
+def test_estimator_with_a_table_encoding_learns_and_continues_after_a_restart(tmp_path):
+    X = pd.DataFrame({"size": [1.0, 2.0, 3.0], "color": ["red", "red", "blue"]})
+    fiol.FIOLClassifier(max_iter=1).fit(X, ["no", "yes", "yes"]).save(tmp_path / "e.fiol")
+    with client_of(tmp_path / "journal", models=()) as client:
+        client.registry.add_file("e", str(tmp_path / "e.fiol"))
+        assert learn(client, {"features": {"size": 4.0, "color": "blue"}, "label": "yes"}, name="e").status == 200
+        before = client.registry.models["e"].model.copy()
+    assert before.rounds == 4
+    assert_same(reopened(tmp_path / "journal")["e"].model, before)

@@ -13,6 +13,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol.workflow.errors import OptionError
+from fiol.workflow.model import open_model
 
 ROWS = 60
 
@@ -227,3 +228,20 @@ def test_files_of_estimators_that_learned_from_arrays_say_so(table, tmp_path):
         done = invoke("predict", tmp_path / "model.fiol", path, code=1)
         assert done.stdout == ""
         assert f"the {type(estimator).__name__} learned from arrays, whose columns have no names" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["PassiveAggressiveClassifier", "PassiveAggressiveRegressor"])
+def test_model_of_a_passive_aggressive_file_is_saved_again(table, tmp_path, kind):
+    _, frame = table
+    X, y = frame[["size"]], frame["sold"] if kind.endswith("Classifier") else frame["size"]
+    estimator = getattr(fiol, kind)(max_iter=1, random_state=0).fit(X, y)
+    first, second = tmp_path / "first.fiol", tmp_path / "second.fiol"
+    estimator.save(first)
+    model = open_model(first, compiled=False)
+    model.save(second)
+    assert second.read_bytes() == first.read_bytes()
+    model.learn(X, y)
+    model.save(second)
+    again = open_model(second, compiled=False)
+    assert again.predict(X).tolist() == model.predict(X).tolist()
+    assert again.estimator is None

@@ -248,6 +248,12 @@ class Registry:
         encoding = model.table_encoding
         if encoding is not None and not encoding.complete:
             raise RefusedError("the first rows would decide about columns: give the kinds of all, or learn some rows")
+        space = model.core.space
+        if space.columns is not None or (space.features and space.encoder is None):
+            raise RefusedError(
+                f"the model for {name!r} learned from columns by position, but values in requests have names: train a "
+                "model with named columns (fiol train, or an estimator with table_encoding={})"
+            )
         if not new:
             self.take_snapshot(name)  # what is replaced can be rolled back to
         position = writer.position + 1

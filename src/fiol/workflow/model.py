@@ -72,14 +72,20 @@ class Trained(Model):
         return tuple(c.name for c in encoding.columns if not c.is_left_out and c.name not in aside)
 
     def save(self, path: Path) -> None:
-        """Write the model to a file, that of an estimator as an estimator."""
-        if self.estimator is None:
+        """Write the model to a file, that of an estimator as an estimator.
+
+        The model of a passive-aggressive estimator is a copy of its weights: once the copy has learned rows, the file
+        has the copy, a linear model, and no longer the estimator.
+        """
+        inside = self.estimator is not None and has_model_inside(self.estimator)
+        if self.estimator is None or (not inside and self.rounds):
             super().save(path)
-        else:
+            return
+        if inside:
             space, own = self.estimator._inside().core.space, self.core.space
             space.encoder, space.features = own.encoder, own.features
             self.estimator._coef = None
-            self.estimator.save(path)
+        self.estimator.save(path)
 
     # --- learning -----------------------------------------------------------------------------
 
