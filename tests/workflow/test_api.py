@@ -245,3 +245,30 @@ def test_model_of_a_passive_aggressive_file_is_saved_again(table, tmp_path, kind
     again = open_model(second, compiled=False)
     assert again.predict(X).tolist() == model.predict(X).tolist()
     assert again.estimator is None
+
+
+def test_predictions_of_a_file_with_another_delimiter_take_reader(table, tmp_path):
+    path, frame = table
+    model = fiol.train(path, target="sold", algorithm="FIOL")
+    other = tmp_path / "other.csv"
+    frame.to_csv(other, index=False, sep=";")
+    with pytest.raises(ValueError, match="reader={'delimiter': ';'}"):
+        model.predict(other)
+    reader = {"delimiter": ";"}
+    for method in (model.predict, model.scores, model.predict_proba):
+        assert method(other, reader=reader).tolist() == method(path).tolist()
+    assert model.evaluate(other, reader=reader) == model.evaluate(path)
+    model.report(tmp_path / "page.html", other, reader=reader)
+    with pytest.raises(ValueError, match="is for files, but X is no path"):
+        model.predict(frame, reader=reader)
+
+
+def test_predictions_take_on_error(table, tmp_path):
+    path, _ = table
+    model = fiol.train(path, target="sold", algorithm="FIOL")
+    path.write_text(path.read_text() + "1\n")
+    for method in (model.predict, model.evaluate):
+        with pytest.raises(ValueError, match="1 field"):
+            method(path)
+    assert len(model.predict(path, on_error="skip")) == ROWS
+    assert model.evaluate(path, on_error="skip")["rows"] == ROWS

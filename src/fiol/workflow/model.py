@@ -128,10 +128,15 @@ class Trained(Model):
     # --- rows ---------------------------------------------------------------------------------
 
     def batches(
-        self, data: Any, y: Any = None, on_error: str = "missing", needs_target: bool = False
+        self,
+        data: Any,
+        y: Any = None,
+        on_error: str = "missing",
+        needs_target: bool = False,
+        options: Mapping[str, Any] | None = None,
     ) -> Iterator[Batch]:
         """Yield the rows of files or of a frame, as the model reads them; warn at the end of cells that are missing."""
-        with self.reader(data, y, on_error, needs_target) as reader:
+        with self.reader(data, y, on_error, needs_target, options=options) as reader:
             yield from reader
         warn_of_reading(reader, 3)
 
@@ -213,15 +218,24 @@ class Trained(Model):
 
     # --- predictions --------------------------------------------------------------------------
 
-    def scores(self, X: Any) -> Any:
-        """Return the score of every row, of shape (rows,) or (rows, classes); X may be a path as well."""
+    def scores(self, X: Any, *, on_error: str = "missing", reader: Mapping[str, Any] | None = None) -> Any:
+        """Return the score of every row, of shape (rows,) or (rows, classes); X may be a path as well.
+
+        `on_error` and `reader` are for paths, as in `fiol.train`; `reader` has the options of the format that differ
+        from the training data, such as {"delimiter": ";"}.
+        """
         if is_path(X):
-            parts = [super(Trained, self).scores(self.rows_of(batch.X)) for batch in self.batches(X)]
+            batches = self.batches(X, on_error=on_error, options=reader)
+            parts = [super(Trained, self).scores(self.rows_of(batch.X)) for batch in batches]
             return np.concatenate(parts) if parts else np.empty(0)
+        if reader is not None:
+            raise ValueError(f"reader={reader!r} is for files, but X is no path: leave it out")
         return super().scores(self.rows_of(X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, on_error: str = "missing", reader: Mapping[str, Any] | None = None) -> Any:
         """Return the label of every row, or the number that is predicted; X is a frame, a path or other rows.
+
+        `on_error` and `reader` are those of `scores`.
 
         >>> import pandas as pd, fiol
         >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
@@ -229,7 +243,7 @@ class Trained(Model):
         >>> model.labels, model.columns, model.predict(frame)[:4].tolist()
         (['no', 'yes'], ('size',), ['no', 'no', 'yes', 'yes'])
         """
-        scores = self.scores(X)
+        scores = self.scores(X, on_error=on_error, reader=reader)
         labels = self.labels
         if labels is None:
             return self.core.predictions(scores)
@@ -249,8 +263,10 @@ class Trained(Model):
         """Whether the loss has probabilities of labels."""
         return self.labels is not None and self.update.loss.link == "logit"
 
-    def predict_proba(self, X: Any) -> Any:
+    def predict_proba(self, X: Any, *, on_error: str = "missing", reader: Mapping[str, Any] | None = None) -> Any:
         """Return the probability of every label, of shape (rows, labels), in the order of `labels`.
+
+        `on_error` and `reader` are those of `scores`.
 
         Raises
         ------
@@ -258,7 +274,7 @@ class Trained(Model):
         """
         if not self.has_probabilities:
             raise TypeError(f"{type(self.update.loss).__name__} has no probabilities: use predict or scores")
-        return self.probabilities_of(self.scores(X))
+        return self.probabilities_of(self.scores(X, on_error=on_error, reader=reader))
 
     def probabilities_of(self, scores: Any) -> Any:
         """Return the probability of every label from scores."""
@@ -303,24 +319,40 @@ class Trained(Model):
         lacking = "" if target is None else f": there is no column {target!r}"
         return f"{place if target is None else place.file}: the rows have no target{lacking}"
 
-    def evaluate(self, data: Any, y: Any = None) -> dict[str, Any]:
+    def evaluate(
+        self, data: Any, y: Any = None, *, on_error: str = "missing", reader: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Return metrics of the predictions for files, or for a frame with its target in a column or in `y`.
+
+        `on_error` and `reader` are those of `scores`.
 
         >>> import pandas as pd, fiol
         >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
         >>> fiol.train(frame, target="sold").evaluate(frame)["accuracy"]
         1.0
         """
-        found, reader, _ = self.evaluation(data, y)
-        warn_of_reading(reader, 2)
+        found, rows, _ = self.evaluation(data, y, on_error, reader)
+        warn_of_reading(rows, 2)
         return found.results()
 
-    def report(self, path: Path, data: Any, y: Any = None, command: str = "") -> None:
-        """Write an HTML page about the model and its predictions for files or a frame with targets."""
-        found, reader, missing = self.evaluation(data, y)
-        warn_of_reading(reader, 2)
+    def report(
+        self,
+        path: Path,
+        data: Any,
+        y: Any = None,
+        command: str = "",
+        *,
+        on_error: str = "missing",
+        reader: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write an HTML page about the model and its predictions for files or a frame with targets.
+
+        `on_error` and `reader` are those of `scores`.
+        """
+        found, rows, missing = self.evaluation(data, y, on_error, reader)
+        warn_of_reading(rows, 2)
         name = data if is_path(data) else "a frame" if as_frame(data) is not None else "the data"
-        write_evaluation_page(path, found, [os.fspath(name)], reader.skipped + missing, command)
+        write_evaluation_page(path, found, [os.fspath(name)], rows.skipped + missing, command)
 
 
 class TrainedSnapshot(Snapshot):
