@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import re
 import threading
 
 import numpy as np
@@ -293,12 +294,26 @@ def test_json_lines_are_read():
     assert [[name for name, _ in row] for row in found] == names
 
 
+def test_error_of_a_line_with_another_number_of_fields_names_the_remedies():
+    reading = infer_config(io.BytesIO(b"a,y\n1,2\n"), target="y")
+    expected = (
+        "has 1 field, but there are 2 columns (another delimiter? reader={'delimiter': ';'}); "
+        "on_error='skip' leaves such lines out"
+    )
+    with pytest.raises(BadLineError, match=re.escape(expected)):
+        list(reading.batches(io.BytesIO(b"a,y\n1,2\n3;4\n")))
+    reader = reading.batches(io.BytesIO(b"a,y\n1,2\n3;4\n"), on_error="skip")
+    list(reader)
+    assert [error.reason for error in reader.first_skipped] == ["has 1 field, but there are 2 columns"]
+
+
 # --- bad lines ---------------------------------------------------------------------------------------
 
 CSV = b'a,b,y\n1,"x\nx",1\n'
 BAD = [
     ("csv", CSV + b"2,y,1\noh,y,1\n3,z,1\n", 5, "column 'a' must be a number, got 'oh'"),
     ("csv", CSV + b"2,y\n3,z,1\n", 4, "has 2 fields, but there are 3 columns"),
+    ("csv", CSV + b"2\n3,z,1\n", 4, "has 1 field, but there are 3 columns"),
     ("csv", CSV + b"2,y,1,\n", 4, "has 4 fields, but there are 3 columns"),
     ("csv", CSV + b"2,\xff,1\n", 4, "is no text in UTF-8"),
     ("csv", CSV + b"1e999,y,1\n", 4, "column 'a' must be finite, got inf"),

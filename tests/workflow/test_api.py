@@ -252,7 +252,7 @@ def test_predictions_of_a_file_with_another_delimiter_take_reader(table, tmp_pat
     model = fiol.train(path, target="sold", algorithm="FIOL")
     other = tmp_path / "other.csv"
     frame.to_csv(other, index=False, sep=";")
-    with pytest.raises(ValueError, match="reader={'delimiter': ';'}"):
+    with pytest.raises(ValueError, match=r"reader=\{'delimiter': ';'\}"):
         model.predict(other)
     reader = {"delimiter": ";"}
     for method in (model.predict, model.scores, model.predict_proba):

@@ -151,7 +151,7 @@ class Csv(TableFormat):
         known = {column.name for column in encoding_of(config).columns if not column.is_left_out}
         known |= aside_columns(config)
         names = text.names
-        lines = text.records(options).of_width(len(names), bad)
+        lines = text.records(options).of_width(len(names), options["delimiter"], bad)
         types = CsvTypes(options["types"] or {}, options, encoding_of(config), aside_columns(config))
         wanted = [name for name in names if name in known] or names[:1]  # for the number of rows
         return types.table(lines, names, wanted, bad)
@@ -224,11 +224,16 @@ class CsvRecords:
         data = self.data[self.starts[1] :] if len(self) else self.data
         return CsvRecords(data, rest, self.fields[1:], self.lines[1:], self.file, self.read, False)
 
-    def of_width(self, width: int, bad: BadLines) -> CsvRecords:
+    def of_width(self, width: int, delimiter: str, bad: BadLines) -> CsvRecords:
         """Return the records with `width` fields; the others are bad lines."""
         right = self.fields == width
+        columns = "is 1 column" if width == 1 else f"are {width} columns"
+        other = option_text("reader", {"delimiter": ";" if delimiter == "," else ","})
+        advice = f" (another delimiter? {other}); {option_text('on_error', 'skip')} leaves such lines out"
+        advice = "" if bad.on_error == "skip" else advice
         for k in np.flatnonzero(~right).tolist():
-            reason = f"has {self.fields[k]} fields, but there are {width} columns"
+            fields = "1 field" if self.fields[k] == 1 else f"{self.fields[k]} fields"
+            reason = f"has {fields}, but there {columns}{advice}"
             bad.note(BadLineError(Place(self.file, self.line(k)), 0, reason))
         return self.kept(right)
 
