@@ -271,9 +271,13 @@ def test_checkpoint_resumes_to_the_same_file(two, tmp_path, monkeypatch, options
     assert sorted(os.listdir(tmp_path)) == ["broken.fiol", "two.svm", "whole.fiol"]
     assert "nothing is left to do" in invoke(*command, "-o", broken, "--resume").output
     with_seed = {"--shuffle", "--holdout"} & set(options)
-    other, message = (["--seed", 2], "--seed 1, not 2") if with_seed else (["--no-intercept"], "--no-intercept False")
+    other, message = (
+        (["--seed", 2], "with --seed 1, not with --seed 2")
+        if with_seed
+        else (["--no-intercept"], "without --no-intercept, not with --no-intercept")
+    )
     done = invoke(*command, *other, "-o", broken, "--resume", code=2)
-    assert f"was made with {message}" in done.output
+    assert f"was made {message}" in done.output
 
 
 def test_old_model_trained_with_jobs_loads_and_resumes(two, tmp_path):

@@ -75,7 +75,7 @@ def test_missing_option_is_stored_for_resume_and_update(lines, tmp_path, monkeyp
         invoke(*command, "--checkpoint-rows", "30", "-o", model)
     restore()
     other = invoke(*command, "--missing", "-", "-o", model, "--resume", code=2).output
-    assert "was made with --missing ['None', '?'], not ['None', '?', '-']" in other
+    assert "was made with --missing None --missing '?', not with --missing None --missing '?' --missing -:" in other
     invoke(*command, "--checkpoint-rows", "30", "-o", model, "--resume")
     assert np.array_equal(fiol.load(model).weights, fiol.load(whole).weights)
     write(path, head, rows[:100])
@@ -221,7 +221,7 @@ def test_resume_takes_checkpoints_of_versions_without_an_option(lines, tmp_path)
     learner.save(model)
     assert "nothing is left to do" in invoke(*command, "--resume").output
     other = invoke(*command, "--dtype", "float32", "--resume", code=2).output
-    assert "was made with --dtype 'float64', not 'float32'" in other
+    assert "was made with --dtype float64, not with --dtype float32" in other
 
 
 def test_dry_run_of_an_update_prints_what_the_model_knows_and_changes_nothing(lines, tmp_path):

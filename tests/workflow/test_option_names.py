@@ -5,11 +5,13 @@ import re
 import pandas as pd
 import pytest
 from tests.commands import CliRunner
+from tests.interpreted import interpret_all
 from tests.test_source_limits import SOURCE
 
 import fiol
 from fiol.cli import main
 from fiol.option_names import Wording
+from fiol.workflow.errors import OptionError
 
 #: Modules of the command, or that nothing else calls.
 FOR_COMMAND = ("cli/", "server/run.py", "option_names.py")
@@ -69,3 +71,48 @@ def test_only_modules_of_the_command_name_its_options_in_messages():
         code = re.sub(r'"""[\s\S]*?"""|#.*|`[^`\n]*`', "", path.read_text())
         found += [(name, text) for text in re.findall(r"[\s\"'(](--[a-z][a-z-]+)", code)]
     assert [one for one in found if not one[0].startswith("reports/html")] == []
+
+
+@pytest.fixture
+def table_with_commas(tmp_path):
+    """A table of which a name has a comma, one has an equals sign, and the third has dates with one."""
+    path = tmp_path / "rows.csv"
+    columns = {"city, zip": ["a", "b", "c"] * 9, "x=1": [1.5, 2.5, 3.5] * 9, "month": ["2024=03=01", "2024=05=01", ""] * 9}
+    pd.DataFrame({**columns, "y": ["no", "yes", "no"] * 9}).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def in_the_interpreter(monkeypatch):
+    interpret_all(monkeypatch)
+
+
+def test_resume_with_other_options_names_them_as_they_are_given(tmp_path, table_with_commas):
+    path, model = str(table_with_commas), str(tmp_path / "m.fiol")
+    options = ["--target", "y", "--algorithm", "FIOL", "-o", model]
+    done = CliRunner().invoke(main, ["train", path, *options, "--column", '"city, zip"=words'])
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(main, ["train", path, *options, "--column", "x=1=category", "--resume"])
+    assert "with --column '\"city, zip\"=words', not with --column x=1=category: --resume cont" in done.output
+    done = CliRunner().invoke(main, ["train", path, *options, "--resume"])
+    assert "not without --column: --resume" in done.output
+    with pytest.raises(OptionError, match=r"with columns=\{'city, zip': 'words'\}, not without columns: resume=True"):
+        fiol.train(path, "y", algorithm="FIOL", output=model, resume=True)
+
+
+def test_checkpoint_with_unquoted_names_of_an_earlier_version_resumes(tmp_path, table_with_commas):
+    path, model = str(table_with_commas), str(tmp_path / "m.fiol")
+    options = {"algorithm": "FIOL", "columns": {"city, zip": "category"}, "pairs": [("city, zip", "x=1")]}
+    trained = fiol.train(path, "y", **options, output=model)
+    asked = trained.meta["training"]["asked"]
+    assert (asked["columns"], asked["pairs"]) == (['"city, zip"=category'], ['"city, zip",x=1'])
+    asked |= {"columns": ["city, zip=category"], "pairs": ["city, zip,x=1"]}
+    trained.save(model)
+    assert fiol.train(path, "y", **options, output=model, resume=True).rounds == trained.rounds
+
+
+def test_column_option_takes_names_and_formats_with_an_equals_sign(table_with_commas):
+    arguments = ["--column", "x=1=category", "--column", "month=date:%Y=%m=%d", "--dry-run"]
+    done = CliRunner().invoke(main, ["train", str(table_with_commas), "--target", "y", *arguments])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"month +a?.*date", done.output), done.output

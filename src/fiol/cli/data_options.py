@@ -10,7 +10,7 @@ import click
 
 from fiol.cli.sections import option_in
 from fiol.cli.terminal import echo
-from fiol.features.column_kinds import KIND_SPECS
+from fiol.features.column_kinds import KIND_SPECS, split_kind
 from fiol.option_names import split_names
 from fiol.readers.bad_lines import ON_ERROR, reader_messages
 
@@ -153,10 +153,12 @@ def column_kinds(text: str) -> list[tuple[str, str]]:
     ([('zip', 'category')], [('id', 'skip'), ('name', 'skip')])
     >>> column_kinds('"city, zip"=category')
     [('city, zip', 'category')]
+    >>> column_kinds("month=date:year %Y=%m"), column_kinds("a=b=number")
+    ([('month', 'date:year %Y=%m')], [('a=b', 'number')])
     """
-    names, equals, kind = text.rpartition("=")
+    names, kind = split_kind(text)
     split = split_names(names)
-    if not equals or not all(split):
+    if not all(split):
         raise click.UsageError(
             f"--column takes NAME=KIND, such as zip=category, id,name=skip or day=date:%m/%d/%Y, got {text!r}"
         )

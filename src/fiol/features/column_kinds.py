@@ -76,6 +76,29 @@ COLUMN_KINDS = {
     "id": ColumnKind("left out: every value is different, or the row's number", is_left_out=True),
     "undecided": ColumnKind("no value so far"),
 }
+
+
+def split_kind(text: str) -> tuple[str, str]:
+    """Return the names and the kind of NAME,...=KIND, split at the first = that a kind follows, or else at the last =.
+
+    An = within a name in double quotes does not count. Names are empty if there is no =.
+
+    >>> split_kind("day=date:%Y=%m"), split_kind("a=b=category"), split_kind("zip=text")
+    (('day', 'date:%Y=%m'), ('a=b', 'category'), ('zip', 'text'))
+    >>> split_kind('"x=date:1"=category')
+    ('"x=date:1"', 'category')
+    """
+    for place in (place for place, letter in enumerate(text) if letter == "="):
+        names, (kind, colon, more) = text[:place], text[place + 1 :].partition(":")
+        is_kind = (
+            kind in COLUMN_KINDS if not colon else more and (kind == "date" or (kind == "words" and more.isdecimal()))
+        )
+        if is_kind and names.count('"') % 2 == 0:
+            return names, text[place + 1 :]
+    names, _, kind = text.rpartition("=")
+    return names, kind
+
+
 #: The kinds that users give, in words.
 KIND_SPECS = ", ".join(kind.spec for kind in COLUMN_KINDS.values() if kind.spec)
 #: All parts, in the order of a row's features.

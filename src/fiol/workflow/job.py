@@ -146,8 +146,7 @@ class TrainingJob:
             other = option_difference(then, self.asked)
         if other is not None:
             raise OptionError(
-                f"{self.output} was made with {other}: "
-                f"{option_text('resume', True)} continues a run with the same options"
+                f"{self.output} was made {other}: {option_text('resume', True)} continues a run with the same options"
             )
         files = self.state.get("digests", [])
         self.sources.keep_digests([(size, text) for _, size, text in files[-len(self.sources.files) :]])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fiol.option_names import STORED_NAMES, joined_names, option_text
+from fiol.features.column_kinds import split_kind
+from fiol.option_names import STORED_NAMES, Wording, joined_names, option_text, split_names
 from fiol.workflow.errors import OptionError
 
 #: Values in checkpoints of options that are not given.
@@ -177,17 +180,67 @@ def option_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str | 
     Options of other versions that have their default do not count.
 
     >>> option_difference({"shuffle": 9, "data": ["a.csv"]}, {"data": ["a.csv"], "shuffle": 9, "seed": 2})
-    'seed 1, not 2'
+    'with seed=1, not with seed=2'
+    >>> option_difference({"columns": ["zip=category"]}, {})
+    "with columns={'zip': 'category'}, not without columns"
     """
     before, after = without_defaults(then), without_defaults(now)
     if before.get("on_error") == "stop":  # nothing was wrong so far, and any treatment of errors continues the run
         before.pop("on_error"), after.pop("on_error", None)
     defaults = {field.name: field.default for field in dataclasses.fields(TrainOptions)} | STORED_DEFAULTS
     for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
-            was, is_now = (found.get(name, defaults.get(name)) for found in (before, after))
-            return f"{'DATA' if name == 'data' else option_text(name)} {was!r}, not {is_now!r}"
+        if before.get(name) not in (after.get(name), without_quotes(name, after.get(name))):
+            was, is_now = (stored_text(name, found.get(name, defaults.get(name))) for found in (before, after))
+            return f"{was}, not {is_now}"
     return None
+
+
+def without_quotes(name: str, value: Any) -> Any:
+    """Return an option as checkpoints of earlier versions have it: names of columns without quotes.
+
+    >>> without_quotes("columns", ['"city, zip"=category']), without_quotes("pairs", ['user,"city, zip"'])
+    (['city, zip=category'], ['user,city, zip'])
+    """
+    return [",".join(split_names(text)) for text in value] if name in ("columns", "pairs") and value else value
+
+
+def stored_text(name: str, value: Any) -> str:
+    """Return an option of a checkpoint as users give it, after "with" or "without".
+
+    >>> from fiol.option_names import command_options
+    >>> stored_text("reader_options", ["delimiter=;", "header=false"]), stored_text("no_intercept", False)
+    ("with reader={'delimiter': ';', 'header': False}", 'with intercept=True')
+    >>> with command_options():
+    ...     stored_text("columns", ["a b=category", "c=skip"]), stored_text("no_intercept", False)
+    ("with --column 'a b=category' --column c=skip", 'without --no-intercept')
+    """
+    in_python = not Wording.for_command
+    if name == "no_intercept" and in_python:
+        return f"with {option_text('intercept')}={not value}"
+    if value is None or value is False or value in ([], ()):
+        return f"without {option_text(name)}"
+    if name == "class_weight" and value.startswith("{"):
+        value = ast.literal_eval(value)
+        value = value if in_python else ",".join(f"{joined_names([str(label)])}={w}" for label, w in value.items())
+    if isinstance(value, (list, tuple)) and not in_python:
+        option = "DATA" if name == "data" else option_text(name)
+        texts = list(map(shlex.quote, value))
+        return "with " + (" ".join([option, *texts]) if name == "data" else " ".join(f"{option} {t}" for t in texts))
+    if name == "columns":
+        value = {",".join(split_names(name)): kind for name, kind in map(split_kind, value)}
+    elif name == "pairs":
+        value = [tuple(split_names(pair)) for pair in value]
+    elif name == "reader_options":
+        value = {option: value_of(text) for option, _, text in (one.partition("=") for one in value)}
+    return f"with {option_text(name, value)}"
+
+
+def value_of(text: str) -> Any:
+    """Return the value that `json_or_text` wrote."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def kind_text(name: str, kind: Any) -> str:
