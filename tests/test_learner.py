@@ -1081,6 +1081,18 @@ def test_out_of_memory_makes_no_round(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "X", [np.eye(3), pd.DataFrame(np.eye(3), columns=["a", "b", "c"]), sparse.eye(3, format="csr")]
+)
+def test_error_of_more_features_than_strengths_names_the_penalty(X):
+    learner = Learner(FIOL(Squared(), L1([0.1, 0.2])), compiled=False)
+    expected = "there are 2 features, the length of L1.lam, which must have one number per feature"
+    with pytest.raises(ValueError, match=expected):
+        learner.learn(X, [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=expected):
+        learner.learn_one([0, 2], [1.0, 1.0], 1.0)
+
+
+@pytest.mark.parametrize(
     ("options", "error", "message"),
     [
         (

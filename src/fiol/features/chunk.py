@@ -276,6 +276,10 @@ def check_indptr(indptr: Any, rows: int, entries: int) -> None:
         raise ValueError(f"X.indptr must end at the number of entries: {entries}, got {indptr[-1]}")
 
 
+class FeatureCountError(ValueError):
+    """Rows with more features than there are, or with another number of columns."""
+
+
 def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
     """Raise ValueError unless every index is from 0 to `limit` - 1."""
     if indices.dtype.kind == "O" and any(isinstance(v, int) and abs(v) >= 2**63 for v in indices.flat):
@@ -286,12 +290,12 @@ def check_indices(indptr: Pointers, indices: Any, limit: int) -> None:
         return
     k = int(np.argmax((indices < 0) | (indices >= limit)))
     index = int(indices[k])
-    reason = f"there are {limit} features"
+    where = f"X[{row_of(indptr, k)}, {index}] is no entry"
     if index < 0:
-        reason = "an index is at least 0"
-    elif index >= MOST_FEATURES:
-        reason = f"index overflow, the largest is {MOST_FEATURES - 1}"
-    raise ValueError(f"X[{row_of(indptr, k)}, {index}] is no entry: {reason}")
+        raise ValueError(f"{where}: an index is at least 0")
+    if index >= MOST_FEATURES:
+        raise ValueError(f"{where}: index overflow, the largest is {MOST_FEATURES - 1}")
+    raise FeatureCountError(f"{where}: there are {limit} features")
 
 
 def refuse_value(where: str, value: float) -> NoReturn:

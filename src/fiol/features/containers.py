@@ -18,6 +18,7 @@ from fiol.features.chunk import (
     MOST_FEATURES,
     SMALLEST,
     Chunk,
+    FeatureCountError,
     Names,
     check_indptr,
     column_label,
@@ -237,7 +238,7 @@ def check_two_dimensional(shape: tuple[int, ...]) -> None:
 def check_width(width: int, n_features: int | None) -> None:
     """Raise ValueError unless there are as many columns as features."""
     if n_features is not None and width != n_features:
-        raise ValueError(f"X has {width} columns, but there are {n_features} features")
+        raise FeatureCountError(f"X has {width} columns, but there are {n_features} features")
     if width > MOST_FEATURES:
         raise ValueError(f"X has {width} columns: index overflow, the largest index is {MOST_FEATURES - 1}")
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
+from fiol.components.component import per_feature_sizes
 from fiol.components.row import Floats, Indices
 from fiol.engine.engine import IN_ORDER
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.basis_names import all_names
 from fiol.features.blocks import learned_in_blocks, padded
-from fiol.features.chunk import Chunk
+from fiol.features.chunk import Chunk, FeatureCountError
 from fiol.features.feature_space import FeatureSpace, counted
 from fiol.features.file_header import classes_in
 from fiol.features.labels import Labels, labels_of_rows
@@ -182,7 +183,14 @@ class ModelCore:
 
     def encode_rows(self, X: Any) -> Chunk:
         """Return rows as a canonical chunk to learn from, with their new features numbered."""
-        return self.space.encode_rows(X)
+        try:
+            return self.space.encode_rows(X)
+        except FeatureCountError as error:
+            sizes = per_feature_sizes(self.update)
+            if not sizes:
+                raise
+            advice = f"the length of {sizes[0][0]}, which must have one number per feature"
+            raise FeatureCountError(f"{error}, {advice}") from None
 
     def read_rows(self, X: Any) -> Chunk:
         """Return rows as a canonical chunk to score; nothing is remembered."""
