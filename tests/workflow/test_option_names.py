@@ -77,8 +77,8 @@ def test_only_modules_of_the_command_name_its_options_in_messages():
 def table_with_commas(tmp_path):
     """A table of which a name has a comma, one has an equals sign, and the third has dates with one."""
     path = tmp_path / "rows.csv"
-    columns = {"city, zip": ["a", "b", "c"] * 9, "x=1": [1.5, 2.5, 3.5] * 9, "month": ["2024=03=01", "2024=05=01", ""] * 9}
-    pd.DataFrame({**columns, "y": ["no", "yes", "no"] * 9}).to_csv(path, index=False)
+    rows = [["a", 1.5, "2024=03=01", "no"], ["b", 2.5, "2024=05=01", "yes"], ["c", 3.5, "", "no"]]
+    pd.DataFrame(rows * 9, columns=["city, zip", "x=1", "month", "y"]).to_csv(path, index=False)
     return path
 
 
