@@ -119,6 +119,20 @@ def test_best_constant_prediction(loss):
     assert table.least_loss(loss) <= found + 1e-12
 
 
+@pytest.mark.parametrize("loss", LOSSES[:-1], ids=name)
+@pytest.mark.parametrize("target", [1.0, -1.0])
+def test_best_constant_of_equal_targets_has_no_loss(loss, target):
+    table = TargetTable()
+    table.add(np.full(3, target), np.ones(3))
+    assert str(table.least_loss(loss)) == "0.0"
+
+
+def test_best_constant_of_one_class_has_no_loss():
+    table = TargetTable()
+    table.add(np.zeros(3), np.ones(3))
+    assert str(table.least_loss(fiol.Softmax())) == "0.0"
+
+
 def test_best_constant_of_many_targets():
     y = np.random.default_rng(9).normal(size=20000)
     table = TargetTable()

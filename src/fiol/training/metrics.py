@@ -22,6 +22,8 @@ FEW_TARGETS = 4
 MOST_WINDOWS, FIRST_WINDOW = 128, 250
 #: Losses are summed in blocks of this many rows; `MOST_WINDOWS` and lines of the table begin where blocks do.
 BLOCK_ROWS = 1000
+#: Of rows with one target, a loss of the best constant below this is that of a larger constant, and counts as 0.
+ROUNDED_LOSS = 1e-20
 #: Largest constant to try, unless a target is larger than half of it.
 LARGEST_CONSTANT = 64.0
 
@@ -199,9 +201,11 @@ class TargetTable:
             return None
         share = (masses / masses.sum()).tolist()
         if isinstance(loss, JointLoss):
-            return float(-sum(p * math.log(p) for p in share)) if loss.is_probability else None
+            return max(0.0, float(-sum(p * math.log(p) for p in share))) if loss.is_probability else None
         z = best_constant(loss, values, share)
-        return sum(p * loss.value(z, y) for p, y in zip(share, values, strict=True))
+        least = sum(p * loss.value(z, y) for p, y in zip(share, values, strict=True))
+        is_exact = len(values) == 1 and (least < ROUNDED_LOSS or loss.value(values[0], values[0]) == 0.0)
+        return 0.0 if is_exact and least > 0.0 else least
 
 
 def best_constant(loss: Any, values: list[float], shares: list[float]) -> float:
