@@ -7,6 +7,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol.models.distributed_round import learn_shard
+from fiol.readers import compiled_parser
 
 ROWS = 40
 
@@ -80,3 +81,52 @@ def test_shards_of_a_round_take_labels():
     other = model.copy()
     other.learn(frame[["a", "b"]], frame["y"])
     assert weights_of(result.learner) == weights_of(other)
+
+
+def test_unknown_label_names_its_row():
+    frame = rows(["no", "yes"])
+    model = fiol.train(frame, target="y", algorithm="FIOL")
+    X = frame[["a", "b"]][:3]
+    with pytest.raises(ValueError, match=r"^y\[2\]: the target 'maybe' is neither 'no' nor 'yes'"):
+        model.learn(X, ["yes", "no", "maybe"])
+    with pytest.raises(ValueError, match=r"^the target 'maybe' is neither"):
+        model.learn_named({"a": 1.0}, "maybe")
+    with pytest.raises(ValueError, match=r"^y is missing"):
+        model.learn_named({"a": 1.0}, None)
+
+
+CSV = "a,y\n" + "1.5,no\n2.5,yes\n" * 9
+JSON = '{"a": 1.5, "y": "no"}\n{"a": 2.5, "y": "yes"}\n' * 9
+SVM, VW = "0 1:1.5\n1 1:2.5\n" * 9, "-1 | a:1.5\n1 | a:2.5\n" * 9
+#: Files to train on, rows to continue with, and the place of the label that is unknown.
+FILES = {
+    "csv": (CSV, "a,y\n1.5,no\n\n2.5,maybe\n", ":4: the target 'maybe' is neither"),
+    "json": (JSON, '{"a": 1.5, "y": "no"}\n\n{"a": 2.5, "y": "maybe"}\n', ":3: the target 'maybe' is neither"),
+    "vw": (VW, "-1 | a:1.5\n\n3 | a:2.5\n", ":3: the target 3 is neither"),
+    "svm": (SVM, "0 1:1.5\n3 1:2.5\n", ":2: the target 3 is neither"),
+    "svm, comment": (SVM, "0 1:1.5\n# no row\n3 1:2.5\n", "row 2 of the 2 rows from .*:1 on: the target 3 is neither"),
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+@pytest.mark.parametrize("name", FILES)
+def test_unknown_label_in_a_file_names_its_line(name, compiled, tmp_path, monkeypatch):
+    first, more, message = FILES[name]
+    kind = name.partition(",")[0]
+    (tmp_path / f"first.{kind}").write_text(first)
+    (tmp_path / f"more.{kind}").write_text(more)
+    columns = {} if kind in ("svm", "vw") else {"target": "y"}
+    output = tmp_path / "m.fiol"
+    fiol.train(tmp_path / f"first.{kind}", loss="log_loss", algorithm="FIOL", output=output, **columns)
+    if compiled:
+        monkeypatch.setattr(compiled_parser, "COMPILED_MIN_BYTES", 0)
+    with pytest.raises(ValueError, match=message):
+        fiol.train(tmp_path / f"more.{kind}", update=output)
+
+
+def test_unknown_label_in_a_parquet_file_names_its_row(tmp_path):
+    frame, output = rows(["no", "yes"]), tmp_path / "m.fiol"
+    fiol.train(frame, target="y", algorithm="FIOL", output=output)
+    frame.assign(y=["no"] * (ROWS - 1) + ["maybe"]).to_parquet(tmp_path / "more.parquet")
+    with pytest.raises(ValueError, match=f"more.parquet:{ROWS}: the target 'maybe' is neither"):
+        fiol.train(tmp_path / "more.parquet", update=output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fiol.components.row import Floats
@@ -31,6 +32,20 @@ class Batch(NamedTuple):
     place: Place
     rows: int
     read: int  #: bytes of the files, as they are on disk, that were read until the end of this batch
+    line: Callable[[int], int | None] | None = None  #: the line of a row, slow to find; None if it is unknown
+
+    def place_of(self, row: int) -> str:
+        """Return where a row is, for an error message.
+
+        >>> Batch(None, None, None, None, Place("a.csv", 2), 3, 0, [2, 5, 6].__getitem__).place_of(1)
+        'a.csv:5'
+        >>> Batch(None, None, None, None, Place("a.csv", 2), 3, 0).place_of(1)
+        'row 2 of the 3 rows from a.csv:2 on'
+        """
+        line = None if self.line is None else self.line(row)
+        if line is None:
+            return f"row {row + 1:,} of the {self.rows:,} rows from {self.place} on"
+        return str(self.place._replace(line=line))
 
 
 class SourceError(ValueError):

@@ -154,6 +154,7 @@ def batch_of(config: ReaderConfig, rows: Rows, bad: BadLines) -> Batch | None:
         Place(rows.file, rows.line(int(kept[0]))),
         len(kept),
         rows.read,
+        lambda row: rows.line(int(kept[row])),
     )
 
 

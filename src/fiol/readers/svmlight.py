@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +70,13 @@ class Svmlight(Format):
         for block in sources.blocks():
             chunk, y = parse(block, bad)
             if chunk.rows:
-                yield Batch(chunk, y, None, None, block.place, chunk.rows, block.read)
+                line = partial(line_in_block, block, chunk.rows)
+                yield Batch(chunk, y, None, None, block.place, chunk.rows, block.read, line)
+
+
+def line_in_block(block: Block, rows: int, row: int) -> int | None:
+    """Return the line of a row; None if some lines of the block are no rows."""
+    return block.place.line + row if block.data.count(b"\n", 0, block.size) == rows else None
 
 
 def has_feature_zero(start: bytes) -> bool:

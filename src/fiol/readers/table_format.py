@@ -7,6 +7,7 @@ else by `batch_of`, which covers all kinds of columns and names what is wrong wi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fiol.readers.bad_lines import BadLines
@@ -31,7 +32,9 @@ class TableFormat(Format):
         parse, make_rows = self.compiled_parser(config, sources), self.row_maker(config, bad)
         for part in self.parts(config, sources, bad):
             batch = None if parse is None else parse(part)
-            if batch is None:
+            if batch is not None:  # all of its lines are rows
+                batch = batch._replace(line=partial(line_of_row, make_rows, part))
+            else:
                 batch = batch_of(config, make_rows(part), bad)
             if batch is not None:
                 yield batch
@@ -57,6 +60,11 @@ class TableFormat(Format):
     def compiled_parser(self, config: ReaderConfig, sources: Sources) -> Callable[[Any], Batch | None] | None:
         """Return the function that parses a part, or returns None for a part that `row_maker` is for; None for none."""
         return None
+
+
+def line_of_row(make_rows: Callable[[Any], Rows], part: Any, row: int) -> int:
+    """Return the line of a row of a part whose lines are all rows."""
+    return make_rows(part).line(row)
 
 
 class TablePart(NamedTuple):

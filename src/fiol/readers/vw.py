@@ -226,6 +226,7 @@ class VwLines:
             lines.place_at(first),
             len(order),
             block.read,
+            lambda row: LineCount(block).place_at(int(tags[row, 2])).line,
         )
 
     def reason(self, code: int, block: Block, place: int) -> str:

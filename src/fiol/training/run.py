@@ -462,13 +462,13 @@ def rows_of_batch(
     """
     if batch.y is None:
         raise UnclearTargetError(f"{batch.place}: the rows have no target")
-    where = f"in the {batch.rows:,} rows from {batch.place} on"
     try:
         y, there = task.coded(batch.y)
     except UnclearTargetError as error:
+        where = f"in the {batch.rows:,} rows from {batch.place} on" if error.row is None else batch.place_of(error.row)
         raise UnclearTargetError(f"{where}: {error}") from error
     if not (skip_missing or there.all()):
-        raise UnclearTargetError(f"{where}: row {int(np.argmin(there)) + 1} of these has no target")
+        raise UnclearTargetError(f"{batch.place_of(int(np.argmin(there)))} has no target")
     X = batch.X if isinstance(batch.X, (Chunk, NamedRows)) else to_chunk(batch.X)
     weights = np.ones(batch.rows) if batch.weights is None else np.asarray(batch.weights, np.float64)
     if class_weight:

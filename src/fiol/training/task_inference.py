@@ -28,7 +28,11 @@ Label = str | bool | int | float
 
 
 class UnclearTargetError(ValueError):
-    """Targets from which no loss can be inferred, or that the loss does not accept."""
+    """Targets from which no loss can be inferred, or that the loss does not accept; `row` is that of one target."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class Task(NamedTuple):
@@ -65,7 +69,7 @@ class Task(NamedTuple):
             wrong = next((k for k, value in enumerate(values) if there[k] and not is_numeric(value)), None)
             if wrong is not None:
                 raise UnclearTargetError(
-                    f"the target must be a number for {called_as(self.loss)}, got {values[wrong]!r}"
+                    f"the target must be a number for {called_as(self.loss)}, got {values[wrong]!r}", wrong
                 )
             values = np.where(there, values, 0.0).astype(np.float64)
         return np.where(there, values, 0.0), there
@@ -90,7 +94,8 @@ class Task(NamedTuple):
             k = int(np.argmin(known | ~there))
             raise UnclearTargetError(
                 f"the target {plain_number(values[k])!r} is neither {negative!r} nor {positive!r}, the two labels "
-                "of the model: for more classes train one with the loss softmax"
+                "of the model: for more classes train one with the loss softmax",
+                k,
             )
         return np.where(plus, 1.0, -1.0), there
 
@@ -243,8 +248,8 @@ def class_labels(values: Any, there: Any) -> Any:
         filled = np.where(there, values, values[np.argmax(there)] if len(values) else 0.0)
         codes = filled.astype(np.int64)
         if (codes != filled).any():
-            wrong = filled[codes != filled][0]
-            raise UnclearTargetError(f"classes are whole numbers or strings, got {wrong:g}")
+            k = int(np.argmax(codes != filled))
+            raise UnclearTargetError(f"classes are whole numbers or strings, got {filled[k]:g}", k)
         return codes
     labels: Sequence[Any] = [plain_number(value) for value in values]
     first = next((value for value, is_there in zip(labels, there, strict=True) if is_there), 0)

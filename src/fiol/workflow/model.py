@@ -25,7 +25,7 @@ from fiol.persistence.model import Path
 from fiol.readers.bad_lines import warn_of_reading
 from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
-from fiol.training.task_inference import Task
+from fiol.training.task_inference import Task, UnclearTargetError
 
 if TYPE_CHECKING:
     from fiol.readers.batch import Batch
@@ -98,7 +98,10 @@ class Trained(Model):
         """
         if self.meta.get("labels") is None:
             return y
-        codes, there = self.task.coded(y)
+        try:
+            codes, there = self.task.coded(y)
+        except UnclearTargetError as error:
+            raise error if error.row is None else UnclearTargetError(f"y[{error.row}]: {error}") from None
         if not there.all():
             raise ValueError(f"y[{int(np.argmin(there))}] is missing")
         return codes
@@ -106,7 +109,12 @@ class Trained(Model):
     def target_of(self, y: Any) -> Any:
         """Return one target as `targets_of` does."""
         negative, positive = self.meta.get("labels") or (None, None)
-        return y if positive is None else 1.0 if y == positive else -1.0 if y == negative else self.targets_of([y])[0]
+        if positive is None or y in (positive, negative):
+            return y if positive is None else 1.0 if y == positive else -1.0
+        codes, there = self.task.coded([y])
+        if not there[0]:
+            raise ValueError("y is missing")
+        return codes[0]
 
     def learn_one(self, indices: Any, values: Any, y: Any, sample_weight: float = 1.0) -> Any:
         """Make one round for the row with these values at these indices, and return its score before."""
