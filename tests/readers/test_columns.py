@@ -24,7 +24,7 @@ from fiol.features.hashing import Hashing
 from fiol.features.vocabulary import Vocabulary
 from fiol.readers import columns
 from fiol.readers.batch import BadLineError, SourceError
-from fiol.readers.reader_config import ReaderConfig, infer_config
+from fiol.readers.reader_config import ReaderConfig, format_of, infer_config
 
 
 def rows_of(batches, vocabulary=None):
@@ -292,6 +292,23 @@ def test_json_lines_are_read():
     found = rows_of(reading.batches(io.BytesIO("\n".join(map(json.dumps, late)).encode())))
     names = [["new"], ["new=x"], ["new=p", "new=q"], ["new"], ["new is missing"], []]
     assert [[name for name, _ in row] for row in found] == names
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("rows.vw", b"yes | a\nno | b\n", "vw"),
+        ("rows.VW.gz", b"yes | a\nno | b\n", "vw"),
+        ("rows.dat", b"yes | a\nno | b\n", "csv"),
+        ("rows.dat", b"a,b\n1,2\n", "csv"),
+        ("rows.dat", b"yes |x a\nno |x b |y c\n", "vw"),
+        ("rows.svm", b"a,b\n1,2\n", "svmlight"),
+        ("rows.csv", b"1 | a\n-1 | b\n", "vw"),
+        ("rows", b"yes | a\nno | b\n", "csv"),
+    ],
+)
+def test_ending_decides_before_content_that_looks_like_csv(name, text, kind):
+    assert format_of(text, name) == kind
 
 
 def test_error_of_a_line_with_another_number_of_fields_names_the_remedies():

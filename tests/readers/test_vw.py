@@ -100,7 +100,7 @@ def test_stored_vw_lines_match_the_package():
         (b"1 -2 |f a", "1:3: '-2' is no sample weight, which is between 0 and 1e+30"),
         (b"1 'a b |f a", "1:6: 'b' follows the tag, which is the last before the bar"),
         (b"0:1:0.5 |f a", "1:1: '0:1:0.5' is no finite number: before the bar are a target, a weight and a tag; labels "
-         "that are names need the reader option labels=names"),
+         "that are names need reader={'labels': 'names'}"),
         (b"\n1 2", "2:1: there is no bar '|', which features follow"),
         (b"1 |:2 a", "1:4: ':2' is no namespace: its name is missing"),
         (b"1 |f a:1e60 |g:1e60 b:1e60", "1:21: 'b:1e60' has a value, times that of its namespace, that must be 0 or "
@@ -145,7 +145,7 @@ def test_labels_that_are_names():
     assert batch.weights.tolist() == [2.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     (batch,) = batches_of(b"| the\n", labels="names")
     assert batch.y is None
-    with pytest.raises(BadLineError, match="labels=names"):
+    with pytest.raises(BadLineError, match=r"reader=\{'labels': 'names'\}"):
         list(batches_of(text))
     with pytest.raises(ValueError, match="the option labels of vw must be"):
         batches_of(text, labels="texts")
@@ -187,9 +187,9 @@ def test_vw_file_gives_the_weights_of_dicts_and_hashes(monkeypatch):
 
 
 def test_option_of_another_format_than_the_inferred_one_names_the_option_format(tmp_path):
-    file = tmp_path / "named.vw"
+    file = tmp_path / "named.txt"
     file.write_text("cat | a b\ndog | c\ncat | a\n")
-    with pytest.raises(ValueError, match=r"csv has no option 'labels'.*named\.vw was inferred, set it by format$"):
+    with pytest.raises(ValueError, match=r"csv has no option 'labels'.*named\.txt was inferred, set it by format$"):
         infer_config(str(file), options={"labels": "names"})
     with pytest.raises(ValueError, match=r"its options are [^;]*$"):
         infer_config(str(file), format="csv", options={"labels": "names"})

@@ -92,7 +92,8 @@ def format_to_write(format: str | None, path: str) -> str:
     if format is not None:
         return format
     for name in WRITERS:
-        if path.lower().endswith(get_format(name).extensions):
+        known = get_format(name)
+        if path.lower().endswith((*known.extensions, *known.shared_extensions)):
             return name
     raise ValueError(
         f"{path} has no ending of a format to write: name one of {', '.join(WRITERS)} by {option_text('to')}"

@@ -14,7 +14,7 @@ from fiol.readers.sources import Sources
 if TYPE_CHECKING:
     from fiol.readers.reader_config import ReaderConfig
 
-#: Where the class of every format is. Whose rows a file holds is asked in this order, the first that says yes is it.
+#: Where the class of every format is, in the order in which `format_of` tries them.
 FORMATS = {
     "parquet": "fiol.readers.parquet.Parquet",
     "arrow": "fiol.readers.arrow.ArrowFile",
@@ -30,8 +30,10 @@ class Format:
 
     #: What the format is called.
     name = ""
-    #: Endings of the names of such files, without what compression adds: asked where the content does not tell.
+    #: Endings of the names of such files, without what compression adds.
     extensions: tuple[str, ...] = ()
+    #: Endings that files of other formats have as well.
+    shared_extensions: tuple[str, ...] = ()
     #: The options there are, with what they are if they are not given.
     options: Mapping[str, Any] = {}
     #: What options must be, in words, and whether a value is that; any may be None.

@@ -229,9 +229,16 @@ def infer_config(sources: Any, **given: Any) -> ReaderConfig:
 
 
 def format_of(start: bytes, name: str) -> str:
-    """Return the format of a file that begins so and has this name; raise SourceError if there is none."""
+    """Return the format of a file that begins so and has this name; raise SourceError if there is none.
+
+    The content decides first, then the ending of the name. CSV is recognized by its content last, because lines of
+    other formats, such as Vowpal Wabbit's with named labels, may look like CSV.
+
+    >>> format_of(b"yes | a\\nno | b\\n", "rows.vw.gz"), format_of(b"yes | a\\nno | b\\n", "rows")
+    ('vw', 'csv')
+    """
     for found in FORMATS:
-        if get_format(found).recognizes(start):
+        if found != "csv" and get_format(found).recognizes(start):
             return found
     for beginning, what in OTHER_FILES.items():
         if start.startswith(beginning):
@@ -239,13 +246,17 @@ def format_of(start: bytes, name: str) -> str:
     plain = name.lower()
     for ending in COMPRESSED_ENDINGS:
         plain = plain.removesuffix(ending)
-    for found in FORMATS:
-        if plain.endswith(get_format(found).extensions):
-            if b"\0" in start and found not in BINARY_FORMATS:
-                raise SourceError(f"{name} is no text of {found}: there are bytes in it that are 0")
-            return found
-    what = "is empty" if not start else "is in no format that could be recognised"
-    raise SourceError(f"{name} {what}: say which format it is ({option_text('format')}), one of {', '.join(FORMATS)}")
+    known = {found: get_format(found) for found in FORMATS}
+    fitting = [found for found, kind in known.items() if plain.endswith(kind.extensions)]
+    fitting += ["csv"] if not fitting and known["csv"].recognizes(start) else []
+    fitting += [found for found, kind in known.items() if plain.endswith(kind.shared_extensions)]
+    if not fitting:
+        what = "is empty" if not start else "is in no format that could be recognised"
+        ask = f"say which format it is ({option_text('format')}), one of {', '.join(FORMATS)}"
+        raise SourceError(f"{name} {what}: {ask}")
+    if b"\0" in start and fitting[0] not in BINARY_FORMATS:
+        raise SourceError(f"{name} is no text of {fitting[0]}: there are bytes in it that are 0")
+    return fitting[0]
 
 
 def as_sources(sources: Any) -> Sources:

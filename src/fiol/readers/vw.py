@@ -15,6 +15,7 @@ from fiol.features.column_values import BadValueError
 from fiol.features.hashing import Hashing
 from fiol.features.interactions import Products
 from fiol.features.named_rows import NamedRows
+from fiol.option_names import option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import Batch
 from fiol.readers.formats import Format
@@ -77,7 +78,8 @@ class VowpalWabbit(Format):
     (`action:cost:probability`).
     """
 
-    extensions = (".vw", ".dat")
+    extensions = (".vw",)
+    shared_extensions = (".dat",)
     options: Mapping[str, Any] = {"bits": None, "ignore": None, "keep": None, "ngrams": None, "labels": None}
     must_be: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
         "bits": ("a whole number from 1 to 31", lambda bits: type(bits) is int and 1 <= bits <= 31),
@@ -234,7 +236,7 @@ class VwLines:
         token = shown_at(block, place, AFTER_NUMBER)
         return {
             codes.NO_LABEL: f"{token} is no finite number: before the bar are a target, a weight and a tag; "
-            "labels that are names need the reader option labels=names",
+            f"labels that are names need {option_text('reader', {'labels': 'names'})}",
             codes.NO_WEIGHT: f"{token} is no sample weight, which is between 0 and {HEAVIEST:g}",
             codes.THIRD_NUMBER: f"{token} is a third number before the bar, a prediction to start from: leave it out",
             codes.AFTER_TAG: f"{token} follows the tag, which is the last before the bar",
