@@ -1,5 +1,6 @@
 """Servers in a thread of this process, and a client for them."""
 
+import concurrent.futures
 import contextlib
 import http.client
 import json
@@ -85,20 +86,21 @@ class TestClient:
         return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
 
     def run_in_writer(self, run):
-        """The result of a function that runs in the writer's thread."""
-        done, found = threading.Event(), []
+        """The result of a function that runs in the writer's thread, which alone may use the journal; or its error."""
+        done = concurrent.futures.Future()
 
         def noted():
-            found.append(run())
-            done.set()
+            try:
+                done.set_result(run())
+            except Exception as error:
+                done.set_exception(error)
 
         writer = self.registry.writer
         with writer.changed:
             writer.waiting.append(ControlCommand("", run=noted))
             writer.waiting_rows += 1
             writer.changed.notify()
-        assert done.wait(20)
-        return found[0]
+        return done.result(20)
 
     def get(self, path, **options):
         """The answer to GET."""

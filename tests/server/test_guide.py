@@ -26,7 +26,7 @@ def client(tmp_path):
     assert done.exit_code == 0, done.output
     model = fiol.train(str(tmp_path / "tickets.csv"), target="escalated", features="linear")
     with client_of(tmp_path / "journal", models=()) as client:
-        client.registry.add("tickets", model, LabelRules())
+        client.run_in_writer(lambda: client.registry.add("tickets", model, LabelRules()))
         yield client
 
 

@@ -289,7 +289,7 @@ def test_estimator_with_a_table_encoding_learns_and_continues_after_a_restart(tm
     X = pd.DataFrame({"size": [1.0, 2.0, 3.0], "color": ["red", "red", "blue"]})
     fiol.FIOLClassifier(max_iter=1).fit(X, ["no", "yes", "yes"]).save(tmp_path / "e.fiol")
     with client_of(tmp_path / "journal", models=()) as client:
-        client.registry.add_file("e", str(tmp_path / "e.fiol"))
+        client.run_in_writer(lambda: client.registry.add_file("e", str(tmp_path / "e.fiol")))
         assert learn(client, {"features": {"size": 4.0, "color": "blue"}, "label": "yes"}, name="e").status == 200
         before = client.registry.models["e"].model.copy()
     assert before.rounds == 4
