@@ -124,6 +124,14 @@ def test_unknown_label_in_a_file_names_its_line(name, compiled, tmp_path, monkey
         fiol.train(tmp_path / f"more.{kind}", update=output)
 
 
+def test_unknown_class_in_a_file_names_its_line(tmp_path):
+    X, output = pd.DataFrame(np.eye(3), columns=["a", "b", "c"]), tmp_path / "m.fiol"
+    fiol.FIOLClassifier("softmax", algorithm="FIOL", max_iter=1).fit(X, ["u", "v", "w"]).save(output)
+    X.assign(y=["u", "v", "x"]).to_csv(tmp_path / "more.csv", index=False)
+    with pytest.raises(ValueError, match=r"more\.csv:4: 'x' is none of the classes \['u', 'v', 'w'\]"):
+        fiol.train(tmp_path / "more.csv", target="y", update=output)
+
+
 def test_unknown_label_in_a_parquet_file_names_its_row(tmp_path):
     frame, output = rows(["no", "yes"]), tmp_path / "m.fiol"
     fiol.train(frame, target="y", algorithm="FIOL", output=output)

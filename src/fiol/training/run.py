@@ -313,6 +313,7 @@ class Training:
                 file, origin = batch.place.file, start
                 self._score_waiting(waiting)
             rows, there = rows_of_batch(batch, self.task, self.skip_missing, self.class_weight)
+            refuse_unknown_class(batch, rows.y, there, self.learner.core.labels)
             self.missing += int(np.count_nonzero(~there))
             cuts, before = scoring_cuts(start - origin, batch.rows) if regime.holdout else [0, batch.rows], self.read
             for first, last in itertools.pairwise(cuts):
@@ -474,6 +475,15 @@ def rows_of_batch(
     if class_weight:
         weights = weights * weights_of_labels(y, task, class_weight)
     return TargetRows(X, y, weights), there
+
+
+def refuse_unknown_class(batch: Batch, y: Any, there: Any, labels: Any) -> None:
+    """Raise UnclearTargetError, with the place, for a label that is none of the classes, if a model takes no others."""
+    if labels is None or not labels.closed:
+        return
+    for row, label in enumerate(y.tolist()):
+        if there[row] and label not in labels.codes:
+            raise UnclearTargetError(f"{batch.place_of(row)}: {label!r} is none of the classes {labels.classes}")
 
 
 def weights_of_labels(y: Any, task: Task, class_weight: Mapping[Any, float]) -> Any:
