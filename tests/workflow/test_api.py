@@ -255,6 +255,10 @@ def test_predictions_of_a_file_with_another_delimiter_take_reader(table, tmp_pat
     with pytest.raises(ValueError, match=r"reader=\{'delimiter': ';'\}"):
         model.predict(other)
     reader = {"delimiter": ";"}
+    snapshot = model.snapshot()
+    assert snapshot.predict_proba(other, reader=reader).tolist() == snapshot.predict_proba(path).tolist()
+    assert snapshot.scores(other, reader=reader).tolist() == snapshot.scores(path).tolist()
+    assert snapshot.predict(other, reader=reader).tolist() == model.predict(path).tolist()
     for method in (model.predict, model.scores, model.predict_proba):
         assert method(other, reader=reader).tolist() == method(path).tolist()
     assert model.evaluate(other, reader=reader) == model.evaluate(path)

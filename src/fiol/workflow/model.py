@@ -381,8 +381,18 @@ class TrainedSnapshot(Snapshot):
         """Whether the loss has probabilities of labels."""
         return self._model.has_probabilities  # type: ignore[no-any-return]
 
-    def predict_proba(self, X: Any) -> Any:
+    def scores(self, X: Any, **options: Any) -> Any:
+        """Return the score of every row, or the scores by class; options are those of `TrainedModel.scores`."""
+        return self._model.scores(X, **options)
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """Return the label of every row, or the number that is predicted; options are those of `scores`."""
+        return self._model.predict(X, **options)
+
+    def predict_proba(self, X: Any, **options: Any) -> Any:
         """Return the probability of every label, of shape (rows, labels), in the order of `labels`.
+
+        Options are those of `scores`.
 
         >>> import pandas as pd, fiol
         >>> frame = pd.DataFrame({"size": [1.0, 2.0, 8.0, 9.0] * 50, "sold": ["no", "no", "yes", "yes"] * 50})
@@ -390,7 +400,7 @@ class TrainedSnapshot(Snapshot):
         >>> snapshot.labels, snapshot.predict_proba([{"size": 9.0}]).round().tolist()
         (['no', 'yes'], [[0.0, 1.0]])
         """
-        return self._model.predict_proba(X)
+        return self._model.predict_proba(X, **options)
 
     def probabilities_of(self, scores: Any) -> Any:
         """Return the probability of every label from scores."""

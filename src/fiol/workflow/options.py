@@ -231,11 +231,11 @@ def stored_text(name: str, value: Any) -> str:
     elif name == "pairs":
         value = [tuple(split_names(pair)) for pair in value]
     elif name == "reader_options":
-        value = {option: value_of(text) for option, _, text in (one.partition("=") for one in value)}
+        value = {option: option_value(text) for option, _, text in (one.partition("=") for one in value)}
     return f"with {option_text(name, value)}"
 
 
-def value_of(text: str) -> Any:
+def option_value(text: str) -> Any:
     """Return the value that `json_or_text` wrote."""
     try:
         return json.loads(text)
