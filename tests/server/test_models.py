@@ -259,6 +259,18 @@ def test_shadow_does_not_learn_what_the_live_model_refuses(tmp_path, monkeypatch
     assert_same(reopened(tmp_path)["s"].model, shadow)
 
 
+def test_model_of_one_learner_per_class_has_metrics(tmp_path):
+    model = as_trained(fiol.OneVsRest(fiol.FIOL(fiol.Hinge()), classes=["a", "b", "c"]))
+    with client_of(tmp_path, models=()) as client:
+        client.run_in_writer(lambda: client.registry.add("m", model, LabelRules()))
+        assert learn(client, {"features": {"size": 4.0}, "label": "b"}).status == 200
+        assert learn(client, {"features": {"size": 4.0}, "label": "b"}).status == 200
+        served = client.registry.models["m"]
+        assert served.metrics_error is None
+        status = client.run_in_writer(lambda: served.metrics.status(served.model))
+    assert (status["rows"], status["loss"], status["constant_loss"]) == (2, 0.5, None)
+
+
 def test_model_whose_first_rows_decide_about_columns_is_refused(tmp_path):
     registry = open_registry(tmp_path, models=())
     model = as_trained(fiol.Learner(table_encoding={"color": "category"}))

@@ -23,8 +23,7 @@ from fiol.engine.single_row.learning import learn_numbered
 from fiol.features.blocks import scattered
 from fiol.features.chunk import MOST_FEATURES, Chunk
 from fiol.features.feature_space import FeatureSpace, counted, one_row
-from fiol.features.frames import as_list
-from fiol.features.labels import AnyLabels, labels_of_rows
+from fiol.features.labels import labels_of_rows
 from fiol.features.missing_values import name_indicators
 from fiol.features.numbered_rows import NumberedRow, number_arrays
 from fiol.features.targets import check_sample_weights
@@ -206,11 +205,6 @@ class LearnerCore(ModelCore):
         """Replace the labels of the classes, in their order."""
         assert self.labels is not None
         self.labels.arrange(classes)
-
-    def codes_of(self, y: Any) -> Any:
-        """Return the code of every label in y, its position in `classes`; KeyError for a label without a class."""
-        assert self.labels is not None
-        return self.labels.codes_of(labels_of_rows(AnyLabels(as_list(y)), None))
 
     # --- learning from chunks -------------------------------------------------------------------
 

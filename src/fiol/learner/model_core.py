@@ -19,7 +19,8 @@ from fiol.features.blocks import learned_in_blocks, padded
 from fiol.features.chunk import Chunk, FeatureCountError
 from fiol.features.feature_space import FeatureSpace, counted
 from fiol.features.file_header import classes_in
-from fiol.features.labels import Labels, labels_of_rows
+from fiol.features.frames import as_list
+from fiol.features.labels import AnyLabels, Labels, labels_of_rows
 from fiol.features.lock import Lock, NoLock
 from fiol.features.targets import check_sample_weights, check_targets
 from fiol.features.transaction import Transaction
@@ -205,6 +206,11 @@ class ModelCore:
         if self.labels is None:
             return check_targets(y, rows, self.update.loss)  # type: ignore[arg-type]
         return labels_of_rows(y, rows, self.labels)
+
+    def codes_of(self, y: Any) -> Any:
+        """Return the code of every label in y, its position in `classes`; KeyError for a label without a class."""
+        assert self.labels is not None
+        return self.labels.codes_of(labels_of_rows(AnyLabels(as_list(y)), None))
 
     # --- learning and scoring -------------------------------------------------------------------
 

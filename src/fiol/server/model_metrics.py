@@ -117,7 +117,7 @@ class ProgressiveMetrics:
         return float(predictions @ weights), float(positive @ weights)
 
     def _close_window(self, model: Any) -> None:
-        constant = self.open_targets.least_loss(model.update.loss)
+        constant = constant_loss(model, self.open_targets)
         self.open["constant"] = math.nan if constant is None else constant * self.open["mass"]
         self.open["time"] = time.time()
         self.windows.append([*self.open.values(), *self._members_since(model)])
@@ -157,7 +157,7 @@ class ProgressiveMetrics:
         """Return everything as plain JSON values: totals, recent windows, and the windows so far."""
         recent = [list(self.open.values()), *self.windows[-RECENT:]]
         sums = dict(zip(SUMS, merged([window[: len(SUMS)] for window in recent]), strict=True))
-        constant = self.targets.least_loss(model.update.loss) if len(self.targets.values) else None
+        constant = constant_loss(model, self.targets)
         delays = np.array(self.delays, np.float64)
         p50, p99 = (float(np.quantile(delays, q)) if len(delays) else None for q in (0.5, 0.99))
         return {
@@ -221,6 +221,11 @@ def mean_loss(model: Any, scores: Floats, y: Any, weights: Floats) -> float:
         wrong = scores.argmax(axis=1) != y
         return float(weights @ wrong) / max(float(weights.sum()), 1e-300)
     return float(model.core.mean_loss(np.ascontiguousarray(scores), y, weights))
+
+
+def constant_loss(model: Any, targets: TargetTable) -> float | None:
+    """Return the mean loss of the best constant score; None without targets, and for one learner per class."""
+    return None if isinstance(model, OneVsRest) else targets.least_loss(model.update.loss)
 
 
 def member_losses(model: Any) -> list[float] | None:
