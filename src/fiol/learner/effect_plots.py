@@ -92,7 +92,7 @@ def point_labels(points: list[str], column: str, most: int = LONGEST_LABEL) -> l
     (['12346', '12347'], ['2024-01-31'])
     """
     texts = [point.removeprefix(column) for point in points]
-    knots = [number_of(text.removeprefix(HAT)) if text.startswith(HAT) else nan for text in texts]
+    knots = [number_in(text.removeprefix(HAT)) if text.startswith(HAT) else nan for text in texts]
     known = {knot for knot in knots if not isnan(knot)}
     digits = next((n for n in range(4, 17) if len({f"{knot:.{n}g}" for knot in known}) == len(known)), 17)
     return [
@@ -101,7 +101,7 @@ def point_labels(points: list[str], column: str, most: int = LONGEST_LABEL) -> l
     ]
 
 
-def number_of(text: str) -> float:
+def number_in(text: str) -> float:
     """Return the number that a text has; nan for others, such as dates and times."""
     try:
         return float(text)
