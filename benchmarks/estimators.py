@@ -167,7 +167,7 @@ def fit(model: Any, task: Task) -> Any:
 
 
 def accuracies(task: Task, seeds: int) -> dict[str, Any]:
-    """Mean accuracy, or R^2, on the rows for tests, after one pass at default settings, alone and behind a scaler.
+    """Mean accuracy, or R^2, on the rows for tests, after one pass at default settings, alone and with scaled columns.
 
     With each its standard error over seeds, and the worst. Of dense rows also with curves and pairs.
     """

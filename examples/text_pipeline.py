@@ -2,7 +2,7 @@
 
 python examples/text_pipeline.py [--quick]
 
-The texts are made here: common words that say nothing, and for every topic some that do.
+The texts are made up: common words without meaning, and some words for every topic.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def make_texts(n: int, seed: int) -> tuple[list[str], np.ndarray]:
     return [" ".join(part) for part in np.split(text, np.cumsum(lengths)[:-1])], np.array(list(TOPICS))[codes]
 
 
-def telling_words(model: Pipeline, topic: str, texts: list[str], most: int = 5) -> list[str]:
+def topic_words(model: Pipeline, topic: str, texts: list[str], most: int = 5) -> list[str]:
     """The words with the largest weights. A hash cannot be undone, but words can be asked for one by one."""
     vectorizer, classifier = model[0], model[-1]
     counts = Counter(word for text in texts for word in text.split())
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> dict[str, float]:
     sparse = make_pipeline(vectorizer, models["FIOL, one pass, l1"])
     print("\nThe words that tell most:")
     for topic in TOPICS:
-        print(f"  {topic:<12}{', '.join(telling_words(sparse, topic, texts[:500]))}")
+        print(f"  {topic:<12}{', '.join(topic_words(sparse, topic, texts[:500]))}")
     return right
 
 

@@ -321,7 +321,7 @@ def test_first_events_of_a_model_are_no_chunks(loss, chunks, predicting, monkeyp
 
 
 def interrupted_at(step, call):
-    """Make a call that is interrupted at this line of the package, the first is 0; return whether it has so many."""
+    """Make a call that is interrupted at this line of the package, from 0; return whether it has that many lines."""
     left, folder, before = [step], str(Path(fiol.__file__).parent), sys.gettrace()
 
     def trace(frame, event, _):

@@ -300,7 +300,7 @@ def test_interrupt_waits_for_members_in_other_threads():
 def test_parallel_lanes_match_separate_members(loss, monkeypatch):
     monkeypatch.setattr(lane_group, "INTERPRETED", True)
     monkeypatch.setattr(parallel_rounds, "GROWTH", 0.3)
-    draw = np.random.default_rng(7)  # all parts see all features, and nobody is ever content
+    draw = np.random.default_rng(7)  # all parts see all features, and no row is without loss
     X = draw.normal(size=(160, 4)) * [1.0, 30.0, 1.0, 1.0] + [0.0, 0.0, 0.0, 50.0]
     y = draw.choice([-1.0, 1.0], 160) if isinstance(loss, Logistic) else X[:, 0] + draw.normal(size=160)
     together, apart = made(Stacked(loss)), made(Stacked(loss))

@@ -18,7 +18,7 @@ from tests.interpreted import interpret
 import fiol
 
 STORED = Path(__file__).parent / "stored_numbers.json"
-#: So many entries of every array are stored, evenly spaced.
+#: The number of entries of every array that are stored, evenly spaced.
 ENTRIES = 10
 TEXT = text_like(300, 400, draws=20)
 SCALES = np.logspace(-2, 2, 12)

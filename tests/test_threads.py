@@ -249,7 +249,7 @@ def test_reading_changes_no_state(kind, tmp_path):
     for _ in range(4):
         model.learn(*work.rows(rng, 5))
     X, _ = work.rows(rng, 5)
-    if work.named and kind != "hashed":  # a hash is remembered: the same whoever looks it up
+    if work.named and kind != "hashed":  # a hash is remembered: the same in every thread
         X.append({"never seen": 1.0, "a": "text"})
     elif not work.named:
         X = sparse.csr_matrix([[*row, *[1.0] * 20] for row in X])  # features beyond those seen

@@ -500,7 +500,7 @@ def test_lazy_updates_that_claim_exactness_match_eager_loop(every):
     for words, update, averaged, plan, found, geometry in every:
         exact = [way for way in LAZY_UPDATES if way.exact_for(found)]
         key = found, type(geometry)
-        if key in seen or len(exact) < 2 or isinstance(geometry, fiol.Simplex):  # on a simplex nobody can be eager
+        if key in seen or len(exact) < 2 or isinstance(geometry, fiol.Simplex):  # a simplex has no eager loop
             continue
         seen.add(key)
         stream = sparse_stream(Draws(len(seen)), update.loss, n=10, d=D)

@@ -157,7 +157,7 @@ def test_all_solvers_give_the_same_weights():
     compare(40, case, decided=0.6)
 
 
-# --- those who did it first -------------------------------------------------------------------
+# --- implementations of other libraries -------------------------------------------------------
 
 
 def rows(seed, n=40, d=6):
@@ -287,7 +287,7 @@ def traits(update, average):
 
 @cache
 def covering(size):
-    """So many well-conditioned examples, each chosen to bring as many new pairs of parts as it can."""
+    """Return `count` well-conditioned examples, each chosen to bring as many new pairs of parts as it can."""
     choices = []
     for seed in range(600):
         draws = Draws(seed)

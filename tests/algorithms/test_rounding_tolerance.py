@@ -27,7 +27,7 @@ def test_tolerance_is_positive_only_near_a_kink():
     assert tolerance(fiol.Absolute(), w, x, 100.05) == LAST_DIGITS * 100.0
     assert tolerance(fiol.Absolute(), w, x, 101.0) == tolerance(fiol.Absolute(), w, x, 100.0) == 0.0
     assert tolerance(fiol.Squared(), w, x, 100.05) == 0.0
-    assert tolerance(fiol.Absolute(), w, x, 100.05, per_feature=False) == 0.0  # nobody asks
+    assert tolerance(fiol.Absolute(), w, x, 100.05, per_feature=False) == 0.0  # not needed
     assert tolerance(fiol.Absolute(), w, x, 100.05, per_feature=False, solves=False) == LAST_DIGITS * 100.0
 
 

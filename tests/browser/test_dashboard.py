@@ -335,7 +335,7 @@ def test_charts_are_read_by_keys(client, open_page):
     assert legend.get_attribute("aria-pressed") == "false"
 
 
-# --- hostile texts ----------------------------------------------------------------------------
+# --- hostile strings --------------------------------------------------------------------------
 
 
 def test_names_with_markup_are_texts_and_no_script_runs(tmp_path, open_page):

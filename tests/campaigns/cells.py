@@ -172,7 +172,7 @@ def json_entries(name, kind, value):
         raise RefusedError
     if isinstance(value, str):
         return [(f"{name}={value}", 1.0)]
-    raise UnclearError  # numbers as texts
+    raise UnclearError  # numbers as strings
 
 
 def flat_object(found, before=""):
@@ -269,7 +269,7 @@ def repr_first(found):
 
 
 def run(lines, seed=0, only=None, together=60):
-    """Check so many lines, some of them together in a text; return counts by format and outcome."""
+    """Check this many lines, some of them together in one file; return counts by format and outcome."""
     draw, counts = random.Random(seed), collections.Counter()
     formats, begun = [only] if only else list(GOOD), PIECES + plain_lines.PIECES
     readings = {
@@ -280,7 +280,7 @@ def run(lines, seed=0, only=None, together=60):
         read(reading, HEADER[form] + b"\n".join(GOOD[form]), True)
     while counts["lines"] < lines:
         form = draw.choice(formats)
-        quiet = draw.random() < 0.7  # most lines stay as they are, so that whole texts are read by the loop
+        quiet = draw.random() < 0.7  # most lines stay as they are, so that the loop reads whole files
         some = [
             draw.choice(GOOD[form]) if quiet and draw.random() < 0.97 else mutated(GOOD[form], draw, begun)
             for _ in range(draw.choice([1, 3, together, 4 * together]))

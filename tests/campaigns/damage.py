@@ -63,7 +63,7 @@ f,61,Rome,2024-12-31,who says that foxes never jump,yes
     "numbers.svm": "1.5 1:0.5 3:2\n-2 2:1\n0.25 1:1 2:-1 3:0.5\n7 3:1\n",
     "kinds.vw": "1 |a x:0.5 y |b z\n2 |a y:2\n3 |b z:3 w\n1 |a x |b w\n",
 }
-#: What Python says, and nobody who has a file and no source understands; or that it would take all memory there is.
+#: Messages of Python that do not help the owner of a file, or that all memory would be used.
 NATIVE = (
     r"object is not|has no attribute|unsupported operand|not subscriptable|positional argument|out of range$|unhashable"
     r"|allocate|^Error: MemoryError"
@@ -158,7 +158,7 @@ def poisoned(data, rng):
 
 
 def packed(arrays, features):
-    """Arrays of a file in which every learner, member and class claims so many features, most of them never seen."""
+    """Return the arrays of a file in which every learner, member and class claims this many features."""
     claimed = {}
     for name, array in arrays.items():
         owner, _, statistic = name.rpartition("state.")
@@ -308,7 +308,7 @@ def refused_by_a_new_one(model, X, y):
 
 
 def campaign(files, seed, folder, kinds=(*MODELS, *TRAINED), first=0):
-    """How many of so many files, from the `first`, were refused and how many loaded, by what was done to them.
+    """Count the files, from the `first`, that were refused and those that loaded, by what was done to them.
 
     Models are to work in the interpreter, see `interpret_all`.
     """

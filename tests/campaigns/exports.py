@@ -20,7 +20,7 @@ from tests.exports import tables
 from tests.exports.postgres import missing_parts, postgres_server
 from tests.exports.tables import KINDS, PYTHON_KINDS, Expected, exported_features, library_features, model_of
 
-#: So many tables are drawn from one seed.
+#: The number of tables that are drawn from one seed.
 BLOCK = 250
 #: Ways that score rows of columns of any kind, and ways that score those of SQL.
 ANY_KIND, OF_SQL = ("features", "python", "json", "sklearn", "onnx"), ("sqlite", "duckdb", "postgresql")

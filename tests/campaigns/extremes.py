@@ -40,7 +40,7 @@ GEOMETRIES = (*QUADRATIC, *ENTROPIC)
 SOLVERS = (None, *material.SOLVERS)
 #: Steps are no longer than this by definition.
 LONGEST = 1e280
-#: After so many cases a line says how it goes.
+#: A line of progress is printed after this many cases.
 PROGRESS = 20_000
 
 
@@ -331,7 +331,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=10_000, help="how many (10000)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int, help="the one case of this number, in full")
-    parser.add_argument("--show", type=int, default=10, help="print so many wrong cases (10)")
+    parser.add_argument("--show", type=int, default=10, help="how many wrong cases are printed (10)")
     parser.add_argument("--json", type=Path, help="write the counts and the numbers of wrong cases here")
     options = parser.parse_args(arguments)
     first, cases = (0, options.cases) if options.only is None else (options.only, 1)

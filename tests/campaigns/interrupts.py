@@ -20,7 +20,7 @@ import time
 import numpy as np
 from scipy import sparse
 
-#: A call must have stopped so many seconds after a signal.
+#: The seconds within which a call must have stopped after a signal.
 SOON = 0.5
 
 

@@ -22,7 +22,7 @@ from fiol import FIOL, L1, Learner, Logistic, load
 
 #: Rows learned from between two saves.
 ROWS = 1
-#: After so many rows the model starts anew, so that a model to compare with is soon there.
+#: The model starts anew after this many rows, so that a model to compare with is soon there.
 LONGEST = 100
 
 

@@ -106,7 +106,7 @@ def check(text, form, options):
 
 
 def run(lines, seed=0, only=None, together=400):
-    """Check so many lines, some of them together in a text; return counts by format and outcome."""
+    """Check this many lines, some of them together in one file; return counts by format and outcome."""
     for form, good in GOOD.items():  # compiled, or loaded, before anything is timed
         list(ReaderConfig(form).batches(io.BytesIO(good[0])))
     draw, counts = random.Random(seed), collections.Counter()

@@ -4,7 +4,7 @@
 
 A child runs the command with `--resume` and is killed by SIGKILL at a random moment; then another one goes on, until
 one comes to the end. Its file must have the bytes of the file of an undisturbed run, nothing left out: it holds no
-times. Then another run begins, until there were so many kills. Runs are of three kinds: one pass; passes with
+times. Then another run begins, until `--kills` is reached. Runs are of three kinds: one pass; passes with
 shuffling; passes with shuffling, rows held out and an early stop. Children are forks that have all code at hand, so
 that they are killed while they learn, and learn in small pieces, between which there may be checkpoints; `--processes`
 starts processes of their own, which may be killed while they load code, too.

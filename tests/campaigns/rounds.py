@@ -118,7 +118,7 @@ def block_of(kind: str, loss: Loss, v: Any, rows: int, rng: Any) -> tuple[Any, A
 
 
 def campaign(rounds: int, seed: int, loss: Loss, plain: bool = False, block: int = BLOCK) -> tuple[Worst, int, float]:
-    """The worst of so many rounds, of which there were; and the loss of the stack on rows that tell, by a new one's."""
+    """Return the worst numbers of these rounds, and the loss of the stack on informative rows by that of a new one."""
     rng, stacks = np.random.default_rng(seed), Stacks(loss, plain)
     worst, made = Worst(0.0, np.inf, 0.0, True), 0
     while made < rounds:

@@ -37,7 +37,7 @@ from fiol.server.served_model import ServedModel
 from fiol.server.specification import empty_model
 from fiol.server.writer import WriterOptions
 
-#: The column `row` tells rows apart; it is no feature.
+#: The column `row` identifies rows; it is no feature.
 SPECIFICATION = {
     "loss": "log_loss",
     "labels": ["no", "yes"],

@@ -41,7 +41,7 @@ def write_batches(folder, batches, seed):
 
 
 def learn_stream(folder, die_after):
-    """The child: learn from all batches there are, telling of each; after so many saves, if any, it kills itself."""
+    """Learn from all batches there are, and print each; kill this process after a number of saves, if one is given."""
     from pyspark.sql import SparkSession
 
     import fiol
@@ -80,7 +80,7 @@ def learn_stream(folder, die_after):
 
 
 def one_life(folder, die_after=0, patience=None):
-    """Start a child, and kill it so many seconds after its first batch began, if at all. Whether it ended, and said.
+    """Start a child, and kill it some seconds after its first batch began; return whether it ended, and its output.
 
     A child that kills itself leaves its Spark, in the same group of processes, which ends with it.
     """
@@ -89,19 +89,19 @@ def one_life(folder, die_after=0, patience=None):
     child = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     )
-    said = []
+    printed = []
     try:
         for line in child.stdout:
-            said.append(line.split())
-            if patience is not None and len(said) == 1 and said[0][0] != "done":
+            printed.append(line.split())
+            if patience is not None and len(printed) == 1 and printed[0][0] != "done":
                 time.sleep(patience)
                 break
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)  # its own group: the child and its Spark
-        said += [line.split() for line in child.stdout]
+        printed += [line.split() for line in child.stdout]
         child.wait()
-    return ["done"] in said, said
+    return ["done"] in printed, printed
 
 
 def campaign(kills, seed, batches, folder):
@@ -112,17 +112,17 @@ def campaign(kills, seed, batches, folder):
     for name in ("calm", "killed"):
         (folder / name).mkdir()
         write_batches(folder / name / "in", batches, seed)
-    ended, said = one_life(folder / "calm")
-    assert ended, said
+    ended, printed = one_life(folder / "calm")
+    assert ended, printed
     hits, again, lives = 0, 0, 0
     while True:
         how = {}
         if hits < kills:
             how = {"die_after": draw.randint(1, 2)} if draw.random() < 0.5 else {"patience": draw.expovariate(2.0)}
-        ended, said = one_life(folder / "killed", **how)
+        ended, printed = one_life(folder / "killed", **how)
         lives += 1
         hits += not ended
-        again += sum(line[0] == "skipped" for line in said)
+        again += sum(line[0] == "skipped" for line in printed)
         if ended:
             break
     found, calm = (folder / name / "model" for name in ("killed", "calm"))

@@ -22,7 +22,7 @@ from fiol.readers.columns import encoding_of
 from fiol.readers.reader_config import ReaderConfig
 
 ROWS = 40
-#: Texts that are dates and numbers in some rows, and neither in others.
+#: Strings that are dates and numbers in some rows, and neither in others.
 CODES = ["2024-03-04", "17", "x9", "13:45", ""]
 NOTES = ["no", "one more word in this note", "the long note has words of its own", ""]
 

@@ -50,7 +50,7 @@ def test_dual_is_exact_for_any_slope_and_score(data):
     if isinstance(loss, fiol.Exponential) and -y * q > 700.0 + math.log(max(1.0, 1 / p)):
         return  # the answer is no double
     exact = root(Line(p, q), y, loss)
-    # An error of q in its last place moves beta by this much, whoever computes it.
+    # An error of q in its last place moves beta by this much in any computation.
     shift = mp.mpf(4 * np.spacing(abs(q) + abs(y) + 1.0))
     room = abs(root(Line(p, q), y, loss, shift=shift) - root(Line(p, q), y, loss, shift=-shift))
     assert abs(beta - exact) <= 1e-9 * abs(exact) + room + mp.mpf(10) ** -300
@@ -93,7 +93,7 @@ def test_flow_is_exact_for_any_slope_and_score(start, p):
         def exact(shift):
             return (position(loss, mp.mpf(q) + shift, p, y) - mp.mpf(q) - shift) / mp.mpf(p)
 
-        # An error of q in its last place moves beta by this much, whoever computes it.
+        # An error of q in its last place moves beta by this much in any computation.
         shift = mp.mpf(np.spacing(abs(q) + abs(y)))
         room = abs(exact(shift) - exact(-shift))
         assert abs(beta - exact(0)) <= 2e-14 * abs(exact(0)) + 2 * room + mp.mpf(10) ** -300

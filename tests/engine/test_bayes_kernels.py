@@ -136,7 +136,7 @@ def test_bayes_removes_overflowed_members(loss):
     assert state.live.tolist() == [1.0, 0.0, 0.0, 1.0]
     assert member_weights(Bayes(), state)[1] == member_weights(Bayes(), state)[2] == 0.0
     assert member_weights(Bayes(), state).sum() == pytest.approx(1.0)
-    Z[50:] = np.nan  # and nobody is left
+    Z[50:] = np.nan  # and no member is left
     scores, state = run(Bayes(0.01), loss, Z, y)
     assert np.isfinite(scores).all()
     assert not state.live.any()

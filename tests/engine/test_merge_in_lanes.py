@@ -11,7 +11,7 @@ from fiol.engine.parallel import rounds, shards
 from fiol.models.distributed_round import RoundMerger, learn_shard, losses_along_line
 from fiol.models.sharded_merge import BlockMerger, engine_options, merge_block, shard_deltas
 
-#: Pairs of members with one rule: so a failure tells whose it is.
+#: Pairs of members with one rule: so a failure names its rule.
 KINDS = {
     "constant": [Constant(0.3), Constant(0.05)],
     "adagrad": [AdaGrad(0.5), AdaGrad(2.0)],

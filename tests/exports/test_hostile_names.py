@@ -25,7 +25,7 @@ from fiol.exports.linear import NoExportError
 from fiol.exports.python_source import python_literal
 from fiol.features.table_encoding import TableEncoding
 
-#: Texts that would run code, end a literal, or move a cursor, if they were not quoted.
+#: Strings that would run code, end a literal, or move a cursor, if they were not quoted.
 ATTACKS = [
     *HOSTILE,
     '"; DROP TABLE data; --',

@@ -177,7 +177,7 @@ def test_learning_from_chunks_matches_learning_from_rows():
     plain, model = learner(FIOL(Logistic(), L1(0.01))), learner(FIOL(Logistic(), L1(0.01)))
     chunk = to_chunk(X)
     assert model.learn_chunk(chunk, y, weight).tobytes() == plain.learn(X, y, weight).tobytes()
-    model.core.space.dense_columns = plain.core.space.dense_columns  # of chunks nobody knows
+    model.core.space.dense_columns = plain.core.space.dense_columns  # as if nothing were known of the chunks
     assert whole(model) == whole(plain)
     order = np.random.default_rng(1).integers(len(X), size=30)
     scores = model.learn_chunk(chunk, y, weight, order)

@@ -89,28 +89,28 @@ def test_frames_in_chunks_match_one_frame():
 
 
 def test_learner_of_numeric_columns_accepts_missing_values():
-    plain, holes = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 3.0]}), pd.DataFrame({"b": [1.0, 2.0], "a": [None, 5.0]})
+    plain, gaps = pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 3.0]}), pd.DataFrame({"b": [1.0, 2.0], "a": [None, 5.0]})
     model, other = learner(FIOL(Squared())), learner(FIOL(Squared()))
     other.learn([{"a": 1.0, "b": 0.0}], [1.0])
     model.learn(plain, [1.0, 2.0])
     assert model.table_encoding is None
     assert model.columns == ("a", "b")
     before = bits(model)
-    assert model.scores(holes)[0] == model.weights[1] + model.intercept  # no row had a missing value yet
+    assert model.scores(gaps)[0] == model.weights[1] + model.intercept  # no row had a missing value yet
     with pytest.raises(ValueError, match=r"^X\[0, 'b'\] must be a number, got 'x'"):
         model.learn(pd.DataFrame({"a": [1.0], "b": ["x"]}), [1.0])
     with pytest.raises(ValueError, match="y must have one entry per row"):
-        model.learn(holes, [1.0])
+        model.learn(gaps, [1.0])
     assert bits(model) == before
     assert (model.table_encoding, model.columns) == (None, ("a", "b"))
-    model.learn(holes, [1.0, 2.0])
+    model.learn(gaps, [1.0, 2.0])
     assert model.names == ["a", "b", "a is missing"]
     named = learner(FIOL(Squared()))
     named.learn([{"a": 1.0}, {"a": 2.0, "b": 3.0}, {"a is missing": 1, "b": 1.0}, {"a": 5.0, "b": 2.0}], [1.0, 2.0] * 2)
     assert model.weights.tobytes() == named.weights.tobytes()
     arrays = learner(FIOL(Squared()))
     arrays.learn(plain.to_numpy(), [1.0, 2.0])
-    arrays.learn(holes[["a", "b"]], [1.0, 2.0])
+    arrays.learn(gaps[["a", "b"]], [1.0, 2.0])
     assert bits(arrays) == bits(model)
 
 

@@ -18,8 +18,8 @@ HERE = Path(__file__).parent
 ALL = bool(os.environ.get("FIOL_ALL_PEERS"))
 #: The version whose tests the list of differences is about.
 VERSION = (1, 9)
-#: How docs/guides/from_scikit_learn.md tells how many of a module's tests pass.
-TOLD = {"sgd": r"`test_sgd`: (\d+) of (\d+)", "passive_aggressive": r"`test_passive_aggressive`: (\d+) of (\d+)"}
+#: The sentences of docs/guides/from_scikit_learn.md with the number of a module's tests that pass.
+STATED = {"sgd": r"`test_sgd`: (\d+) of (\d+)", "passive_aggressive": r"`test_passive_aggressive`: (\d+) of (\d+)"}
 
 
 def run(module, report):
@@ -56,7 +56,7 @@ def test_peer_tests_pass_except_listed_differences(module, tmp_path):
     assert not stale, f"no such tests: {stale}"
     passed = sum(not is_listed(name) for name in names)
     found = re.search(
-        TOLD[module], (HERE.parent.parent / "docs" / "guides" / "from_scikit_learn.md").read_text(encoding="utf-8")
+        STATED[module], (HERE.parent.parent / "docs" / "guides" / "from_scikit_learn.md").read_text(encoding="utf-8")
     )
     assert found is not None
     assert found.groups() == (str(passed), str(len(names)))

@@ -51,7 +51,7 @@ def classifier(path):
 
 
 def claim(path, features):
-    """Let all learners of a file claim so many features; the bytes of their states, by learner."""
+    """Let all learners of a file claim this many features; return the bytes of their states, by learner."""
     whole, arrays = model_file.read(path)
     claimed = damage.packed(records.unpack(arrays), features)
     model_file.write(path, whole, claimed)

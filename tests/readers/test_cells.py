@@ -123,7 +123,7 @@ def test_compiled_table_parser_matches_fallback(given, monkeypatch):
         assert list(map(plain, fast)) == list(map(plain, slow))
         assert also == refused
         loop_took += sum(took)
-    if given.get("target") != "n" and given.get("tag") != "c":  # columns with holes, and quotes within quotes
+    if given.get("target") != "n" and given.get("tag") != "c":  # columns with missing values, and quotes within quotes
         assert loop_took >= 6
 
 

@@ -44,8 +44,8 @@ def mixed():
     frame = pd.DataFrame({"city": city, "size": size, "day": day})
     frame["price"] = score + rng.normal(0, 0.1, ROWS)
     frame["clicked"] = np.where(score + rng.logistic(size=ROWS) > 1.0, "yes", "no")
-    holes = rng.random(ROWS) < 0.1
-    frame["size"] = frame["size"].astype(object).where(~holes, None)
+    gaps = rng.random(ROWS) < 0.1
+    frame["size"] = frame["size"].astype(object).where(~gaps, None)
     frame["city"] = frame["city"].astype(object).where(rng.random(ROWS) > 0.05, None)
     return frame
 

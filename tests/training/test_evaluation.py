@@ -94,7 +94,7 @@ def test_metrics_of_classes_match_scikit_learn():
     cells = metrics.confusion_matrix(y.astype(str), said, labels=classes, **w)
     assert np.allclose(found["confusion"]["counts"], cells)
     mixed = evaluated(learner, task, scores[:2], np.array(["fig", "melon"], object), np.ones(2), [])
-    assert mixed["log_loss"] == np.inf  # nobody has heard of melons
+    assert mixed["log_loss"] == np.inf  # melons were never seen
     assert sum(mixed["confusion"]["unknown"]) == 1.0
 
 

@@ -48,7 +48,7 @@ def named(X):
 
 
 def reader(X, y, size=23, weights=None, names=False):
-    """A reader of these rows, so many at a time."""
+    """Return a reader of these rows, in chunks of this many."""
 
     def batches():
         for start in range(0, len(X), size):

@@ -23,7 +23,7 @@ SMALL = np.arange(1.0, 7.0)
         (["a", "b", "c"], fiol.Softmax, None, "3 different strings"),
         (np.repeat(SMALL, 5), fiol.Softmax, None, "6 different whole numbers"),
         (SMALL, fiol.Squared, None, "from 1 to 6"),  # too few of each
-        (-np.repeat(SMALL, 5), fiol.Squared, None, "squared"),  # nobody numbers classes so
+        (-np.repeat(SMALL, 5), fiol.Squared, None, "squared"),  # unusual numbers of classes
         (np.repeat(SMALL, 5) + 0.5, fiol.Squared, None, "squared"),
         (np.arange(200.0).repeat(9), fiol.Squared, None, "squared"),
     ],

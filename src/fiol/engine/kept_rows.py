@@ -70,7 +70,7 @@ def joined_rows(parts: Iterable[KeptRows]) -> KeptRows:
 
 
 def last_of_shards(shards: Sequence[KeptRows], rows: int) -> KeptRows:
-    """Return the last rows of shards, as many of each where all have so many; the last of every shard come last.
+    """Return the last rows of shards, as many of each where all have that many; the last of every shard come last.
 
     >>> rows = KeptRows(Chunk(np.arange(4), np.arange(3, dtype=np.int32), np.ones(3)), np.arange(3.0))
     >>> last_of_shards([rows, rows._replace(targets=rows.targets + 10.0), rows.last(1)], 6).targets

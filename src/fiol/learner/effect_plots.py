@@ -84,7 +84,7 @@ def short_label(value: Any, most: int = LONGEST_LABEL) -> str:
 def point_labels(points: list[str], column: str, most: int = LONGEST_LABEL) -> list[str]:
     """Return the labels of the points of a column in a pair, given their names.
 
-    Texts have at most `most` characters. Knots have up to four digits, and more if these do not distinguish all knots.
+    Labels have at most `most` characters. Knots have up to four digits, and more if these do not distinguish all knots.
 
     >>> point_labels(["size~12.345678", "size~20", "size is missing"], "size"), point_labels(["zip=02134"], "zip")
     (['12.35', '20', 'missing'], ['02134'])

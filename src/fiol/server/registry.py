@@ -29,7 +29,7 @@ from fiol.workflow.model import open_model
 
 
 def digest_of(path: str) -> str:
-    """Return the checksum of a file that tells whether it changed."""
+    """Return the checksum of a file, which shows whether it changed."""
     with open(path, "rb") as file:
         return hashlib.blake2b(file.read(), digest_size=8).hexdigest()
 
