@@ -314,7 +314,7 @@ def test_rounds_over_shards_need_a_base_with_knots():
 
 
 def test_members_of_levels_are_not_spread():
-    with pytest.raises(TypeError, match="members of a model with curves and pairs are not spread"):
+    with pytest.raises(TypeError, match="members of a model with curves and pairs do not learn in parallel"):
         split_members(new(), 2)
 
 

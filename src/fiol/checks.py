@@ -138,7 +138,7 @@ def check_loss(loss: Loss, targets: Sequence[float] | None = None) -> None:
     must_hold(not unused, loss, "lane_step", "no lane uses it: set lanes = True in the class")
     if loss.lanes:
         check_lane_steps(loss, ys)
-    if loss.says_link():
+    if loss.states_link():
         check_link(loss)
     if loss.has("flat_interval"):
         for y in ys:

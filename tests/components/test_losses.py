@@ -299,15 +299,15 @@ def test_link_requires_matching_predict():
         type("Odds", (fiol.Binary,), {"link": "logit"})
     with pytest.raises(TypeError, match=r"Probit.link must be one of identity, sign, logit, log, got 'probit'"):
         type("Probit", (fiol.Binary,), {"link": "probit", "predict": lambda self, z: z})
-    assert all(loss.says_link() for loss in LOSSES)
+    assert all(loss.states_link() for loss in LOSSES)
     silent = type("Silent", (fiol.Logistic,), {"predict": lambda self, z: z})
-    assert not silent().says_link()
-    assert type("Again", (silent,), {"link": "identity", "predict": lambda self, z: z})().says_link()
+    assert not silent().states_link()
+    assert type("Again", (silent,), {"link": "identity", "predict": lambda self, z: z})().states_link()
 
 
 def test_checks_catch_a_wrong_link_and_a_wrong_flat_interval():
     wrong = type("Wrong", (fiol.Logistic,), {"link_factor": 2.0, "predict": lambda self, z: fiol.Logistic().predict(z)})
-    assert wrong().says_link() is False  # it says a factor, but not of which link
+    assert wrong().states_link() is False  # it states a factor, but not of which link
     wrong = type("Wrong", (wrong,), {"link": "logit", "predict": lambda self, z: fiol.Logistic().predict(z)})
     with pytest.raises(CheckError, match=r"Wrong.*predict: at z = .* the link 'logit' gives"):
         check_loss(wrong())

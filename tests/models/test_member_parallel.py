@@ -76,5 +76,5 @@ def test_split_members_keeps_lanes_together():
     assert split_members(fiol.Learner(n_features=1, dtype="float32"), 2) == [tuple(range(7))]
     gated = fiol.Learner(regularizer=fiol.L1(0.1), n_features=1)
     assert sorted(k for share in split_members(gated, 3) for k in share) == list(range(8))
-    with pytest.raises(TypeError, match="no members to be spread"):
+    with pytest.raises(TypeError, match="no members to learn in parallel"):
         split_members(fiol.Learner(fiol.FIOL(fiol.Logistic())), 2)

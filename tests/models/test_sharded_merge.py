@@ -54,7 +54,7 @@ def test_merge_by_blocks_matches_round_merger(case):
         assert arrays[0].keys() == arrays[1].keys()
         for name, array in arrays[0].items():
             np.testing.assert_allclose(arrays[1][name], array, rtol=1e-11, atol=1e-14, err_msg=name)
-        assert np.allclose(whole._pool.directions[0].cost, summed._pool.directions[0].cost, rtol=1e-12)
+        assert np.allclose(whole._merge.directions[0].cost, summed._merge.directions[0].cost, rtol=1e-12)
     changed = sum(len(one.keys) for some in deltas for one in some)
     assert 0 < changed <= PARTS * found[0].n_features
 

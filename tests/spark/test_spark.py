@@ -148,7 +148,7 @@ def test_spark_learns_curves_and_pairs(frame, tmp_path):
     assert np.array_equal(*scores)
     with pytest.raises(ValueError, match="summed='driver'"):
         FIOLRegressor(labelCol="price", features="auto", summed="cluster").fit(data)
-    with pytest.raises(TypeError, match="curves and pairs are not spread"):
+    with pytest.raises(TypeError, match="curves and pairs do not learn in parallel"):
         FIOLRegressor(labelCol="price", features="auto", mode="members").fit(data)
 
 

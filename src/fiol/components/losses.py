@@ -195,7 +195,7 @@ class Loss(Component):
         if "predict" not in own and (cls.link, cls.link_factor) != (base.link, base.link_factor):
             raise TypeError(f"{cls.__name__} sets its link, but its predict is that of {base.__name__}: define predict")
 
-    def says_link(self) -> bool:
+    def states_link(self) -> bool:
         """Return whether `link` describes `predict`: not if a subclass has redefined `predict` alone."""
         kinds = (vars(kind) for kind in type(self).__mro__)
         return "link" in next(names for names in kinds if "predict" in names or "link" in names)

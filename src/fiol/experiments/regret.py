@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -130,9 +130,6 @@ class Overlarge(NamedTuple):
     eta: float
     regret: float
     bound: float
-
-
-Finding = Union[Curve, Overlarge]
 
 
 def growth(t: Sequence[float], values: Sequence[float]) -> float:

@@ -128,7 +128,7 @@ def linear_model(model: Any, complete: bool = True) -> ExportedModel:
         found = of_model(completed(model) if complete else model.copy())
     else:
         found = of_estimator(model, complete)
-    if isinstance(found.loss, Loss) and not found.loss.says_link():
+    if isinstance(found.loss, Loss) and not found.loss.states_link():
         raise NoExportError(f"{type(found.loss).__name__} has a predict of its own, which has no graph, SQL or source")
     if not (np.isfinite(found.weights).all() and np.isfinite(found.intercepts).all()):
         raise NoExportError("the weights of this model are not finite")

@@ -91,7 +91,7 @@ def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
     'Ensemble of 7 with Logistic() behind a gate with L1(lam=0.01)'
     >>> chosen_update(FIOL(Squared()), Squared(), None)
     Traceback (most recent call last):
-    TypeError: give an update, which has a loss and a regularizer, or these
+    TypeError: give an update, which has a loss and a regularizer, or loss= and regularizer= without an update
     """
     if isinstance(update, str):
         update, loss = None, update
@@ -102,7 +102,9 @@ def chosen_update(update: Any, loss: Any, regularizer: Any) -> Any:
         regularizer = Unregularized() if regularizer is None else regularizer
         return (FIOL if regularizer.is_bounded() else Stacked)(loss, regularizer)
     if loss is not None or regularizer is not None:
-        raise TypeError("give an update, which has a loss and a regularizer, or these")
+        raise TypeError(
+            "give an update, which has a loss and a regularizer, or loss= and regularizer= without an update"
+        )
     return update
 
 

@@ -6,9 +6,9 @@ between them, rows are not.
 | who | does |
 |---|---|
 | each shard | `result = learn_shard(base, X, y)`: a copy of the base learns from its rows |
-| the coordinator | `merger = RoundMerger(base, results)`: pools the updates, with features united by name |
+| the coordinator | `merger = RoundMerger(base, results)`: merges the updates, features by name |
 | each shard | `losses = losses_along_line(merger.base, merger.full, X, y)` |
-| the coordinator | `base = merger.finish(sum of losses)`: an exact step finds how much of the pooled update to apply |
+| the coordinator | `base = merger.finish(sum of losses)`: an exact step finds how much of the merged update to apply |
 
 `fiol.engine.parallel.shards` has the mathematics, `Learner.learn_parallel` does the same in threads of one machine.
 """
@@ -94,7 +94,7 @@ def learn_shard_chunks(
 def losses_along_line(
     base: Learner, full: Learner, X: Any, y: Any, sample_weight: Any = None, parts: int = 1
 ) -> Floats:
-    """Return [member, point]: losses of a shard's rows at points of the line from the base to the full pooled update.
+    """Return [member, point]: losses of a shard's rows at points of the line from the base to the full merged update.
 
     The coordinator adds up those of all shards.
     """
@@ -127,7 +127,7 @@ class RoundMerger:
     Attributes
     ----------
     base : the base, with the features of all shards.
-    full : the learner with the full pooled update.
+    full : the learner with the full merged update.
 
     Examples
     --------
@@ -156,17 +156,17 @@ class RoundMerger:
         own = engines[0].centering
         self._means = None if own is None else pooled_means(own, [engine.centering for engine in engines[1:]])
         levels = isinstance(engines[0], LevelsEngine)
-        self._pool: Any = LevelsMerge(engines[0], engines[1:]) if levels else merge_of(engines[0], engines[1:])  # type: ignore[arg-type]
+        self._merge: Any = LevelsMerge(engines[0], engines[1:]) if levels else merge_of(engines[0], engines[1:])  # type: ignore[arg-type]
         self._results = results
         self.base, self.full = (
-            with_engine(base, self._pool.base, space),
-            with_engine(base, self._pool.full(), space),
+            with_engine(base, self._merge.base, space),
+            with_engine(base, self._merge.full(), space),
         )
 
     def finish(self, losses: Floats) -> Learner:
-        """Return the learner with as much of the pooled update as the summed losses say, and the features of all."""
-        levels = isinstance(self._pool, LevelsMerge)
-        found = self._pool.finish(losses) if levels else self._pool.finish(losses, self._means)
+        """Return the learner with as much of the merged update as the summed losses say, and the features of all."""
+        levels = isinstance(self._merge, LevelsMerge)
+        found = self._merge.finish(losses) if levels else self._merge.finish(losses, self._means)
         engine, self.steps = found  #: the part of the update by member, from 0 to 1
         new = with_engine(self.base, engine, self.base.core.space)
         rows = sum(result.rows for result in self._results)

@@ -59,12 +59,14 @@ def split_members(learner: Learner, workers: int) -> list[tuple[int, ...]]:
     """
     engine = learner.core.engine
     if learner.core.levels is not None:
-        raise TypeError("members of a model with curves and pairs are not spread: learn from all rows in one process")
+        raise TypeError(
+            "members of a model with curves and pairs do not learn in parallel: learn from all rows in one process"
+        )
     if not isinstance(engine, EnsembleEngine):
-        raise TypeError(f"there are no members to be spread: {learner.update.brief()}")
-    room = WIDTHS[0] - 1 if engine.dtype.itemsize == 8 else WIDTHS[-1]
+        raise TypeError(f"there are no members to learn in parallel: {learner.update.brief()}")
+    width = WIDTHS[0] - 1 if engine.dtype.itemsize == 8 else WIDTHS[-1]
     members = engine.members_in_use
-    lanes = [members.in_lanes[k : k + room] for k in range(0, len(members.in_lanes), room)]
+    lanes = [members.in_lanes[k : k + width] for k in range(0, len(members.in_lanes), width)]
     units = [*lanes, *([k] for k in members.separate)]
     found: list[list[int]] = [[] for _ in range(min(workers, len(units)))]
     for k, unit in enumerate(units):

@@ -1,6 +1,6 @@
 """Rounds of `fiol.models.distributed_round` for large models: blocks of features are merged in different places.
 
-The pooled update of a round is computed feature by feature, except for intercepts and clocks, which are a few numbers.
+The merged update of a round is computed feature by feature, except for intercepts and clocks, which are a few numbers.
 So each shard sends its changes by blocks of features, the changes of all shards to one block are merged in one place,
 and the coordinator holds one model, not one per shard.
 
@@ -118,7 +118,7 @@ def changed_features(members: Sequence[UpdateEngine], before: Sequence[UpdateEng
 
 
 def grown_to(engine: Engine, features: int) -> Engine:
-    """Return the engine, with room for `features` features."""
+    """Return the engine, with memory for `features` features."""
     engine.grow(features)
     return engine
 
@@ -165,10 +165,10 @@ def merge_block(update: Any, deltas: Sequence[ShardDelta], **options: Any) -> Me
                     array[new] = fresh  # of shards that have not seen the feature
                     array[places] = changed
             engines.append(with_summary(member, delta.members[j], own))
-        way = merge_direction(base, engines)
-        states.append(way.engine.state)
-        costs.append(way.cost)
-        zeros.append(way.zeros)
+        direction = merge_direction(base, engines)
+        states.append(direction.engine.state)
+        costs.append(direction.cost)
+        zeros.append(direction.zeros)
     return MergedBlock(list(place), first, states, costs, zeros)
 
 
@@ -227,21 +227,23 @@ class BlockMerger(RoundMerger):
         if engine.centering is not None:
             self._means = pooled_means(engine.centering, [summary.centering for summary in summaries])
         members = members_of(engine)
-        ways = [merged_direction(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
-        self._pool = MergedPool(engine, members, ways, len(summaries))
+        directions = [merged_direction(member, j, summaries, blocks, numbers) for j, member in enumerate(members)]
+        self._merge = MergedUpdates(engine, members, directions, len(summaries))
         self._results = [ShardResult(base, summary.stack_rows, summary.rows, 0.0) for summary in summaries]
         self.base, self.full = (
             with_engine(base, engine, space),
-            with_engine(base, self._pool.full(), space),
+            with_engine(base, self._merge.full(), space),
         )
 
 
-class MergedPool(MemberMerge):
+class MergedUpdates(MemberMerge):
     """A `MemberMerge` of updates that have been merged already."""
 
-    def __init__(self, base: Engine, members: Sequence[UpdateEngine], ways: list[MergeDirection], parts: int) -> None:
+    def __init__(
+        self, base: Engine, members: Sequence[UpdateEngine], directions: list[MergeDirection], parts: int
+    ) -> None:
         self.base, self.parts = base, parts
-        self.set_directions(members, ways)
+        self.set_directions(members, directions)
 
 
 def merged_space(
@@ -267,12 +269,12 @@ def merged_direction(
     blocks: Sequence[MergedBlock],
     numbers: dict[Any, int],
 ) -> MergeDirection:
-    """Return the pooled update of member j: of its intercept, of features that no shard changed, and of the blocks."""
+    """Return the merged update of member j: of its intercept, of features that no shard changed, and of the blocks."""
     nothing, own = part_of_state(member.state, slice(0, 0)), summaries_of([member])[0]
     apart = [with_summary(member, summary.members[j], nothing, intercept=True) for summary in summaries]
-    way = merge_direction(with_summary(member, own, nothing, intercept=True), apart)
-    state, zeros, cost = State(*(a.copy() for a in member.state)), np.zeros(member.state.w.shape, bool), way.cost
-    silent = summaries[:1] if way.straight else summaries  # a shard without a change adds nothing
+    direction = merge_direction(with_summary(member, own, nothing, intercept=True), apart)
+    state, zeros, cost = State(*(a.copy() for a in member.state)), np.zeros(member.state.w.shape, bool), direction.cost
+    silent = summaries[:1] if direction.straight else summaries  # a shard without a change adds nothing
     for start in range(0, member.state.w.shape[0], FEATURES_AT_ONCE):
         some = slice(start, start + FEATURES_AT_ONCE)
         same = part_of_state(member.state, some)
@@ -285,8 +287,8 @@ def merged_direction(
         write_state(state, places, block.states[j])
         zeros[places] = block.zeros[j]
         cost += block.costs[j]
-    way.engine.replace(state=state, centering=member.centering)
-    return MergeDirection(way.engine, (member.state.w, way.start[1]), cost, zeros, way.straight)
+    direction.engine.replace(state=state, centering=member.centering)
+    return MergeDirection(direction.engine, (member.state.w, direction.start[1]), cost, zeros, direction.straight)
 
 
 def engine_options(learner: Learner) -> dict[str, Any]:

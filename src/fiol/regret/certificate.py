@@ -21,7 +21,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.scalars import EPS
 from fiol.regret.libraries import library
-from fiol.regret.objective import Objective, fill_bends, fill_slopes, fill_values
+from fiol.regret.objective import Objective, fill_curvatures, fill_slopes, fill_values
 
 #: Relative error above which there is a warning.
 POOR = 1e-8
@@ -122,21 +122,21 @@ def moved(o: Objective, at: Primal, dual: Dual, noise: Floats) -> Dual:
         if not (np.abs(over) > noise).any():
             break
         wrong |= over != 0.0  # those corrected before are kept
-        room = np.sqrt(o.weight * room_of(o, at.z, dual.beta))
-        columns = diags(room) @ o.A[:, wrong]
+        slack = np.sqrt(o.weight * slack_of(o, at.z, dual.beta))
+        columns = diags(slack) @ o.A[:, wrong]
         norms = np.sqrt(np.asarray(columns.multiply(columns).sum(axis=0)).ravel())
         scale = 1.0 / np.where(norms > 0.0, norms, 1.0)
         found = linalg.lsqr((columns @ diags(scale)).T, scale * over[wrong], atol=1e-15, btol=1e-15, iter_lim=500)
-        beta = dual.beta - room * found[0] / o.weight
+        beta = dual.beta - slack * found[0] / o.weight
     return dual
 
 
-def room_of(o: Objective, z: Floats, beta: Floats) -> Floats:
+def slack_of(o: Objective, z: Floats, beta: Floats) -> Floats:
     """Return how far every beta can change: by phi'', or for straight losses up to the nearer end of its range."""
     if o.straight:
         least, most = o.ends
         return np.maximum(np.minimum(beta - least, most - beta), 0.0)
-    return np.where(beta == 0.0, 0.0, o.each(fill_bends, z) if o.loss.has("hess") else 1.0)
+    return np.where(beta == 0.0, 0.0, o.each(fill_curvatures, z) if o.loss.has("hess") else 1.0)
 
 
 def duality_gap(o: Objective, at: Primal, dual: Dual, noise: Floats) -> tuple[float, float]:

@@ -100,7 +100,7 @@ class EnsembleLedger(Ledger):
         start = 0
         while start < chunk.rows:
             some = slice(start, min(chunk.rows, start + self.every - self.t % self.every))
-            member_scores, before = self.new_room(some.stop - start), engine.rounds
+            member_scores, before = self.new_scores(some.stop - start), engine.rounds
             try:
                 rows = chunk.row_block(start, some.stop), y[some], sample_weights[some]
                 scores[some] = engine.learn_plainly(*rows, kept_scores=member_scores)
@@ -110,10 +110,10 @@ class EnsembleLedger(Ledger):
             start = some.stop
         return scores
 
-    def new_room(self, rows: int) -> Any:
+    def new_scores(self, rows: int) -> Any:
         """Return an array for the scores of these rows, None if they are not kept."""
-        asked = self.kept is not None or np.isfinite(self.products).all()
-        return np.zeros((rows, len(self.ensemble.updates) + 1)) if asked else None
+        needed = self.kept is not None or np.isfinite(self.products).all()
+        return np.zeros((rows, len(self.ensemble.updates) + 1)) if needed else None
 
     def add(self, member_scores: Any, y: Any, weight: Any = None) -> None:  # type: ignore[override]
         """Add the losses of rounds, one per target, and record the sums if that is due."""

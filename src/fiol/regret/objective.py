@@ -39,7 +39,7 @@ def fill_slopes(loss, z, y, out):
         out[k] = loss.grad(z[k], y[k])
 
 
-def fill_bends(loss, z, y, out):
+def fill_curvatures(loss, z, y, out):
     """Write the second derivative of the loss at every score."""
     for k in range(out.shape[0]):
         out[k] = loss.hess(z[k], y[k])

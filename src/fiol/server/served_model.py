@@ -37,7 +37,7 @@ class EncodedRows(NamedTuple):
 
 def has_logistic_link(loss: Loss) -> bool:
     """Return whether the prediction of a loss is the logistic function of the score."""
-    return loss.link == "logit" and loss.link_factor == 1.0 and loss.says_link()
+    return loss.link == "logit" and loss.link_factor == 1.0 and loss.states_link()
 
 
 class SnapshotReader:

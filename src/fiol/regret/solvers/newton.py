@@ -14,7 +14,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.scalars import EPS
 from fiol.regret.libraries import library
-from fiol.regret.objective import Objective, fill_bends, fill_slopes, fill_values
+from fiol.regret.objective import Objective, fill_curvatures, fill_slopes, fill_values
 
 #: Unknowns up to which a step is solved directly; beyond, by iterations.
 MOST_UNKNOWNS = 1000
@@ -27,8 +27,8 @@ def newton(o: Objective, w: Floats) -> Floats:
     value, last, size = o.value(w), inf, o.size(w, o.each(fill_values, o.scores(w)))
     for _ in range(100):
         move, low, high, gain = newton_move(o, w)
-        room = np.where(move == 0.0, inf, (np.where(move > 0.0, high, low) - w) / move)
-        reach = float(np.min(room[room > 0.0], initial=1.0))  # up to the bound of the first weight
+        reaches = np.where(move == 0.0, inf, (np.where(move > 0.0, high, low) - w) / move)
+        reach = float(np.min(reaches[reaches > 0.0], initial=1.0))  # up to the bound of the first weight
         for length in (1.0, reach, *(reach * 0.5**k for k in range(1, 40))):
             new = np.clip(w + length * move, low, high)
             reached = o.value(new)
@@ -69,7 +69,7 @@ def newton_move(o: Objective, w: Floats) -> tuple[Floats, Floats, Floats, float]
     rests = (w == 0.0) & (np.abs(c) <= o.lam1) & (o.lam1 > 0.0)
     rests |= ((w <= o.lo) & (slope > 0.0)) | ((w >= o.hi) & (slope < 0.0)) | (o.sizes.T @ o.weight == 0.0)
     free, move = np.flatnonzero(~rests), np.zeros(w.size)
-    move[free] = -solve_bent(o.A[:, free], o.weight * o.each(fill_bends, z), o.lam2[free], slope[free])
+    move[free] = -solve_bent(o.A[:, free], o.weight * o.each(fill_curvatures, z), o.lam2[free], slope[free])
     low = np.where((o.lam1 != 0.0) & (sign > 0.0), np.maximum(o.lo, 0.0), o.lo)
     high = np.where((o.lam1 != 0.0) & (sign < 0.0), np.minimum(o.hi, 0.0), o.hi)
     return move, low, high, -float(slope @ move)
