@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fiol
-from fiol import OneVsRest
+from fiol import Learner, OneVsRest
+from fiol.models import one_vs_rest_core
 
 
 @given(
@@ -59,3 +60,17 @@ def test_learn_chunks_matches_learn():
         model.learn_chunks([(X, labels), (X * np.nan, labels)])
     assert caught.value.rows_learned == 9
     assert model.rounds == 18
+
+
+@pytest.mark.parametrize(("options", "made"), [({"classes": [False, True]}, 1), ({}, 1), ({"bits": 4}, 2)])
+def test_new_one_vs_rest_makes_no_learner_that_it_does_not_use(monkeypatch, options, made):
+    """With `bits`, the learners of classes have numbered features in place of hashed ones."""
+    found = []
+
+    def new(*args, **named):
+        found.append(Learner(*args, **named))
+        return found[-1]
+
+    monkeypatch.setattr(one_vs_rest_core, "Learner", new)
+    OneVsRest(fiol.Stacked(fiol.Logistic()), **options)
+    assert len(found) == made

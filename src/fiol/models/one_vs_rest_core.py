@@ -448,8 +448,13 @@ def make_one_vs_rest_core(
     space = FeatureSpace(like.width, bits, counts_unseen=like.core.counts_unseen, table_encoding=given)
     labels = space.labels = given_labels(classes)
     own = labels.classes[1:] if is_pair(labels) else labels.classes
-    learners = {label: Learner(update, **options) for label in own}
-    return OneVsRestCore(update, space, options, learners, None if labels.closed else Learner(update, **options))
+    unused = [like] if bits is None else []  # made with the same options
+
+    def new_learner() -> Learner:
+        return unused.pop() if unused else Learner(update, **options)
+
+    learners = {label: new_learner() for label in own}
+    return OneVsRestCore(update, space, options, learners, None if labels.closed else new_learner())
 
 
 def merge_one_vs_rest(
