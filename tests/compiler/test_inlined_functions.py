@@ -9,7 +9,7 @@ import pytest
 
 import fiol
 from fiol.compiler import linking
-from fiol.compiler.compiled import inlined, jit
+from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.step_sizes import rule
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
@@ -111,3 +111,19 @@ def test_formulas_use_what_losses_of_one_and_of_many_scores_have():
     assert {"has_step_scale", "scale_statistic", "step_unit"} <= used
     for loss in (fiol.Loss, fiol.JointLoss):
         assert {name for name in used if not hasattr(loss, name)} == set()
+
+
+@inlined
+def doubled(x):
+    return 2.0 * x
+
+
+@inlined_strictly
+def doubled_and_one(x):
+    return doubled(x) + 1.0
+
+
+def test_inlined_function_that_python_calls_runs_in_the_interpreter():
+    """Compiled code has no entry for Python: a call of it is a segmentation fault."""
+    assert (doubled(3.0), doubled_and_one(3.0)) == (6.0, 7.0)
+    assert type(doubled(3)) is float

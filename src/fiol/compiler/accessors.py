@@ -7,11 +7,12 @@ from typing import Any
 from fiol.compiler.instructions import (
     argument,
     constant,
-    entry_pointer,
     field_of,
+    indexed_place,
     instructions,
     load_entry,
     store_entry,
+    sum_type,
 )
 from fiol.compiler.numba_names import cgutils, impl_ret_borrowed, ir, overload, types
 from fiol.compiler.options import METHOD
@@ -41,11 +42,6 @@ from fiol.components.component import (
 def is_array(kind: Any) -> bool:
     """Return whether a type is that of arrays."""
     return isinstance(kind, types.Array)
-
-
-def sum_type(context: Any, *kinds: Any) -> Any:
-    """Return the type of a sum of numbers of these types."""
-    return context.unify_types(*map(types.unliteral, kinds))
 
 
 def number_of(kinds: Any, array: Any, place: int) -> Any:
@@ -188,7 +184,7 @@ def _add_to_score(context: Any, z: Any, k: Any, value: Any) -> Any:
             terms = (context.cast(builder, values[p], signature.args[p], result) for p in (0, 2))
             return builder.fadd(*terms)
         index = [(types.uintp, context.cast(builder, values[1], signature.args[1], types.intp))]
-        place = entry_pointer(context, builder, z, values[0], index)
+        place, _, _ = indexed_place(context, builder, z, values[0], index)
         added = context.cast(builder, values[2], signature.args[2], z.dtype)
         builder.store(builder.fadd(builder.load(place), added), place)
         return impl_ret_borrowed(context, builder, z, values[0])

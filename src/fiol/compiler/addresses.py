@@ -111,13 +111,15 @@ class StoredValues:
     Parameters
     ----------
     values : a tuple of what kernels take.
-    store : `store_values`, compiled for such values.
     """
 
-    __slots__ = ("address", "memory", "values")
+    __slots__ = ("address", "kind", "memory", "values")
 
-    def __init__(self, values: tuple[Any, ...], store: Any) -> None:
+    def __init__(self, values: tuple[Any, ...]) -> None:
         self.values, self.memory = values, array("q", bytes(4096))
+        #: A key of the compiled type of the values.
+        self.kind = kind_of(values)
+        store = bind_by_key((store_values, self.kind), lambda: map(typeof, (0, 0, values)))
         size = len(self.memory) * 8
         needed = store(self.memory.buffer_info()[0], size, values)
         if needed > size:
@@ -126,7 +128,12 @@ class StoredValues:
         self.address = self.memory.buffer_info()[0]
 
 
-def compile_for_block(kernel: Any, values: tuple[Any, ...], *others: Any) -> Any:
-    """Return `kernel(block, ...)` compiled for the address of such `StoredValues`, and such other arguments."""
-    key = kernel, BlockType, *map(kind_of, (values, *others))
-    return bind_by_key(key, lambda: (BlockType(typeof(values)), *map(typeof, others)))
+def compile_for_block(kernel: Any, block: StoredValues, *others: Any) -> Any:
+    """Return `kernel(block, ...)` compiled for the address of such a block, and such other arguments."""
+    key = kernel, block.kind, *map(kind_of, others)
+    return bind_by_key(key, lambda: (BlockType(typeof(block.values)), *map(typeof, others)))
+
+
+def hold_one_type(blocks: list[StoredValues]) -> bool:
+    """Return whether all blocks hold values of the same compiled type."""
+    return len({block.kind for block in blocks}) == 1 or len({typeof(block.values) for block in blocks}) == 1

@@ -6,13 +6,11 @@ import operator
 from typing import Any
 
 from fiol.compiler.borrowed_arrays import BorrowedArray, borrowed_array
-from fiol.compiler.instructions import TRIED_FIRST, field_of, from_end
+from fiol.compiler.instructions import TRIED_FIRST, field_of, indexed_place, load_entry, store_entry
 from fiol.compiler.numba_names import (
     AbstractTemplate,
-    LoweringError,
     cgutils,
     infer_global,
-    ir,
     lower_builtin,
     lower_getattr,
     signature,
@@ -56,45 +54,9 @@ def indices_of(builder: Any, kind: Any, index: Any) -> list[tuple[Any, Any]]:
     return [(kind, index)]
 
 
-def indexed_place(context: Any, builder: Any, kind: Any, array: Any, indices: Any) -> tuple[Any, list[Any], list[Any]]:
-    """Return the address of an entry or a view, and the lengths and strides of the view."""
-    shape, strides = (
-        cgutils.unpack_tuple(builder, field_of(context, builder, kind, array, name)) for name in ("shape", "strides")
-    )
-    lengths, steps, firsts = [], [], []
-    for axis, (its_kind, index) in enumerate(indices):
-        if isinstance(its_kind, types.SliceType):
-            if its_kind.has_step:
-                raise LoweringError("a slice of a borrowed array takes no step")
-            first, last = (within(builder, builder.extract_value(index, k), shape[axis]) for k in (0, 1))
-            length = builder.sub(last, first)
-            some = builder.icmp_signed(">", length, length.type(0))
-            lengths.append(builder.select(some, length, length.type(0)))
-            steps.append(strides[axis])
-        elif isinstance(its_kind, types.Integer):
-            first = context.cast(builder, index, its_kind, types.intp)
-            first = from_end(builder, first, shape[axis]) if its_kind.signed else first
-        else:
-            raise LoweringError(f"a borrowed array takes numbers and slices as indices, not {its_kind}")
-        firsts.append(first)
-    firsts += [shape[axis].type(0) for axis in range(len(indices), kind.ndim)]
-    data = field_of(context, builder, kind, array, "data")
-    place = cgutils.get_item_pointer2(context, builder, data, shape, strides, kind.layout, firsts)
-    return place, lengths + shape[len(indices) :], steps + strides[len(indices) :]
-
-
-def within(builder: Any, index: Any, size: Any) -> Any:
-    """Return one end of a slice, from 0 to the size."""
-    if isinstance(index, ir.Constant) and index.constant == 0:
-        return index
-    index = from_end(builder, index, size)
-    index = builder.select(builder.icmp_signed("<", index, size), index, size)
-    return builder.select(builder.icmp_signed("<", index, size.type(0)), size.type(0), index)
-
-
-def view(context: Any, builder: Any, kind: Any, of: Any, array: Any, found: Any) -> Any:
+def view(context: Any, builder: Any, kind: Any, of: Any, array: Any, indices: Any) -> Any:
     """Return a view of an array of type `of`, as an array of this type."""
-    place, lengths, steps = found
+    place, lengths, steps = indexed_place(context, builder, of, array, indices)
     items = lengths[0]
     for length in lengths[1:]:
         items = builder.mul(items, length, flags=["nsw"])
@@ -108,22 +70,17 @@ def view(context: Any, builder: Any, kind: Any, of: Any, array: Any, found: Any)
 @lower_builtin(operator.getitem, BorrowedArray, types.BaseTuple)
 def _getitem(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     kind, asked = signature.args
-    found = indexed_place(context, builder, kind, values[0], indices_of(builder, asked, values[1]))
+    indices = indices_of(builder, asked, values[1])
     if isinstance(signature.return_type, types.Array):
-        return view(context, builder, signature.return_type, kind, values[0], found)
-    return context.unpack_value(builder, kind.dtype, found[0], align=None if kind.aligned else 1)
+        return view(context, builder, signature.return_type, kind, values[0], indices)
+    return load_entry(context, builder, kind, values[0], indices)
 
 
 @lower_builtin(operator.setitem, BorrowedArray, types.Integer, types.Number)
 @lower_builtin(operator.setitem, BorrowedArray, types.BaseTuple, types.Number)
 def _setitem(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     kind, asked, new = signature.args
-    place, lengths, _ = indexed_place(context, builder, kind, values[0], indices_of(builder, asked, values[1]))
-    if lengths:
-        raise LoweringError("a borrowed array is written entry by entry")
-    value = context.cast(builder, values[2], new, kind.dtype)
-    context.pack_value(builder, kind.dtype, value, place, align=None if kind.aligned else 1)
-    return context.get_dummy_value()
+    return store_entry(context, builder, kind, values[0], indices_of(builder, asked, values[1]), (new, values[2]))
 
 
 @lower_getattr(BorrowedArray, "shape")

@@ -17,7 +17,8 @@ from typing import Any
 
 from fiol.compiler.fingerprint import digest
 from fiol.compiler.lean_start import loading_kernel
-from fiol.compiler.numba_names import CPUDispatcher, FunctionCache, NumbaError, config, global_compiler_lock
+from fiol.compiler.numba_names import CPUDispatcher, FunctionCache, NumbaError, global_compiler_lock
+from fiol.compiler.options import dispatcher
 
 try:
     import fcntl
@@ -79,11 +80,9 @@ class Kernel(CPUDispatcher):
 
 def kernel(function: Callable[..., Any], options: dict[str, Any]) -> Any:
     """Return `function` as a kernel, kept on disk wherever a directory can be written."""
-    if config.DISABLE_JIT:
+    made = dispatcher(Kernel, function, options)
+    if made is function:
         return function
-    options = {"nopython": True, **options}
-    pipeline = {"pipeline_class": options.pop("pipeline_class")} if "pipeline_class" in options else {}
-    made = Kernel(function, targetoptions=options, **pipeline)
     try:
         made.enable_caching()
     except RuntimeError as error:

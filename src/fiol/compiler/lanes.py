@@ -14,7 +14,7 @@ import platform
 from typing import Any
 
 from fiol.compiler.component_types import portable, register_helpers
-from fiol.compiler.instructions import TRIED_FIRST, argument, field_of, instructions
+from fiol.compiler.instructions import TRIED_FIRST, argument, field_of, instructions, sum_type
 from fiol.compiler.numba_names import (
     AbstractTemplate,
     binding,
@@ -194,7 +194,7 @@ define(abs, lambda builder, a: llvm(builder, "fabs", a.type, a), inputs=1)
 
 def common_type(context: Any, *kinds: Any) -> Any:
     """Return the type in which values of these types are compared: lanes, if any are lanes."""
-    return common_lanes(*kinds) if in_lanes(*kinds) else context.unify_types(*map(types.unliteral, kinds))
+    return common_lanes(*kinds) if in_lanes(*kinds) else sum_type(context, *kinds)
 
 
 @instructions(simd.choose)

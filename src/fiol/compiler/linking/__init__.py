@@ -51,15 +51,11 @@ def options() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"pipeline_class": KERNEL_PIPELINE}, {"pipeline_class": INLINED_PIPELINE}
 
 
-def dispatcher(function: Any, options: dict[str, Any]) -> Any:
-    """Return `function` compiled into the kernels that call it."""
-    if numba.config.DISABLE_JIT or "pipeline_class" not in options:
-        return numba.njit(**options)(function)
+def dispatcher_class() -> Any:
+    """Return the class of dispatchers of functions that are linked into kernels."""
     from fiol.compiler.linking.dispatchers import InlinedDispatcher
 
-    plain = {name: value for name, value in options.items() if name != "pipeline_class"}
-    targetoptions = {"nopython": True, **plain}
-    return InlinedDispatcher(function, targetoptions=targetoptions, pipeline_class=options["pipeline_class"])
+    return InlinedDispatcher
 
 
 @functools.cache

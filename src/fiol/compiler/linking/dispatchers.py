@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba.core import types
-from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
 from fiol.compiler.linking import passes_self_test
+from fiol.compiler.options import InlinedFunction
 
 
-class InlinedDispatcher(CPUDispatcher):
+class InlinedDispatcher(InlinedFunction):
     """A dispatcher without cache, lock and timers: numba notifies the timers of all callers of every lock it takes."""
 
     tested = True
-
-    def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Return how calls with such arguments are typed: a constant is a number like others, not a type of its own."""
-        plain = {name: types.unliteral(kind) for name, kind in kws.items()}
-        return super().get_call_template([types.unliteral(kind) for kind in args], plain)
 
     def compile(self, sig: Any) -> Any:
         if self.tested and not passes_self_test():

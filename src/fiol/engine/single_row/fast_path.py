@@ -168,22 +168,15 @@ def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
     found = engine.event_kernels()
     if found is None or not hasattr(found[0], "compile"):  # the compiler may be switched off
         return NO_FAST_PATH
-    from fiol.compiler.addresses import StoredValues, compile_for_block, store_values  # `import fiol` loads no compiler
+    from fiol.compiler.addresses import StoredValues, compile_for_block  # `import fiol` loads no compiler
 
     score_kernel, learn_kernel, values = found
-
-    def compiled(kernel: Any, *others: Any) -> Any:
-        if kernel not in engine.bound:
-            engine.bound[kernel] = compile_for_block(kernel, values, *others)
-        return engine.bound[kernel]
-
     if path is NO_FAST_PATH:
-        block = StoredValues(values, lambda *arguments: engine.call(store_values, *arguments))
-        path = FastPath(block, len(values.means.features))
+        path = FastPath(StoredValues(values), len(values.means.features))
     if learning:
-        path.learn = compiled(learn_kernel, 0, 0, 0, 0.0, 0.0, False)
+        path.learn = compile_for_block(learn_kernel, path.block, 0, 0, 0, 0.0, 0.0, False)
     else:
-        path.score = compiled(score_kernel, 0, 0, 0, False)
+        path.score = compile_for_block(score_kernel, path.block, 0, 0, 0, False)
     return path
 
 

@@ -77,32 +77,30 @@ def compile_levels_path(engine: Any, learning: bool) -> FastPath:
     """Return the fast path of a `LevelsEngine` with the function that learns, or scores, compiled.
 
     `NO_FAST_PATH` if single rows are handled as chunks: until the general code has expanded a row, and for levels
-    without lanes.
+    without lanes, or of several types.
     """
-    found, expander = engine.levels[0].event_kernels(), engine.expander
+    found, expander = [level.event_kernels() for level in engine.levels], engine.expander
     current = engine.basis is None or (expander is not None and expander.fits(engine.basis, 0))
-    if found is None or not hasattr(found[0], "compile") or not engine.stack.width or not current:
+    if None in found or not hasattr(found[0][0], "compile") or not engine.stack.width or not current:
         return NO_FAST_PATH
-    from fiol.compiler.addresses import StoredValues, compile_for_block, store_values  # `import fiol` loads no compiler
+    # `import fiol` loads no compiler.
+    from fiol.compiler.addresses import StoredValues, compile_for_block, hold_one_type
     from fiol.engine.single_row.level_events import learn_level_event, score_level_event
 
     path = engine.fast_path
     if path is NO_FAST_PATH or not path.is_current:
-        blocks = [
-            StoredValues(level.event_kernels()[2], lambda *arguments, level=level: level.call(store_values, *arguments))
-            for level in engine.levels
-        ]
+        blocks = [StoredValues(values) for _, _, values in found]
+        if not hold_one_type(blocks):
+            return NO_FAST_PATH
         markers = [FastPath(block) for block in blocks]
         for level, marker in zip(engine.levels, markers, strict=True):
             level.fast_path = marker
-        values = level_values(engine, blocks)
-        path = LevelsPath(engine, StoredValues(values, lambda *a: engine.call(store_values, *a)), markers)
-    values = path.block.values
+        path = LevelsPath(engine, StoredValues(level_values(engine, blocks)), markers)
     if learning:
-        path.kernels["learn"] = compile_for_block(learn_level_event, values, 0, 0, 0, 0.0, 0.0)
+        path.kernels["learn"] = compile_for_block(learn_level_event, path.block, 0, 0, 0, 0.0, 0.0)
         path.learn = path.learn_packed
     else:
-        path.kernels["score"] = compile_for_block(score_level_event, values, 0, 0, 0, False)
+        path.kernels["score"] = compile_for_block(score_level_event, path.block, 0, 0, 0, False)
         path.score = path.score_packed
     return path
 
