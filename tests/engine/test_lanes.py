@@ -1,5 +1,8 @@
 """Members of an ensemble in SIMD lanes match members learned separately."""
 
+import mmap
+import os
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -64,6 +67,19 @@ def rows(rng, n, d, loss, growing=0.3):
 def agree(found, expected, part=1e-12):
     scale = np.maximum.accumulate(np.abs(expected), axis=0)
     np.testing.assert_array_less(np.abs(found - expected), part * (scale + 1e-3) + 1e-300)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
+def test_records_of_a_new_ensemble_take_no_memory_before_the_first_row():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+
+    fiol.Learner(bits=4)
+    before = resident()
+    learner = fiol.Learner(bits=21)  # 2^21 records of 128 bytes
+    assert resident() - before < 2**21 * 128 / 8
+    assert learner.n_features == 2**21
 
 
 @settings(max_examples=60, deadline=None)

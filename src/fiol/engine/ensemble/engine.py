@@ -118,7 +118,8 @@ class EnsembleEngine(Engine):
         # By the update, not by what this machine has.
         self.apart = 0 if sum(map(fits_lanes, plans)) > 1 else len(plans) - (self.gate >= 0)
         lane_places = chosen_lanes([plan for k, plan in enumerate(plans) if k != self.gate], compiled)
-        members = Members(engines, lane_places, self.gate)
+        all_zero = not any(plan.first_entry(features) for plan in plans)
+        members = Members(engines, lane_places, self.gate, new=all_zero)
         self.storage = EnsembleStorage(
             members, make_stack(ensemble.stack, plan.problem.loss, len(plans), compiled), None
         )

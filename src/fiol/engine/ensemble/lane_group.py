@@ -392,26 +392,30 @@ class LaneGroup:
             state.last_seen[...] = marks_in(table)
         return state
 
-    def pack(self, engines: Sequence[UpdateEngine]) -> bool:
-        """Copy the states of engines; False, and no change, if these engines have not learned from the same rows."""
+    def pack(self, engines: Sequence[UpdateEngine], new: bool = False) -> bool:
+        """Copy the states of engines; False, and no change, if these engines have not learned from the same rows.
+
+        States of `new` engines are all 0.
+        """
         peaks = [engine.state.statistics[:, of("peak", engine)] for engine in engines if of("peak", engine) >= 0]
         clocks = [Clock(*engine.ticks) for engine in engines]
         both = zip(clocks, engines, strict=True)
         seen = {(clock.t, engine.state.w.shape, engine.uncounted.tobytes()) for clock, engine in both}
         marks = [engine.state.last_seen for engine in engines if engine.plan.lazy_update.records]
-        if len(seen) > 1 or any((one != many[0]).any() for many in (peaks, marks) for one in many):
+        if len(seen) > 1 or (not new and any((one != many[0]).any() for many in (peaks, marks) for one in many)):
             return False
         features = engines[0].state.w.shape[0]
         records, intercept = aligned(features * self.record_size, self.dtype), aligned(2 * self.width, self.dtype)
-        met = self.table(records)
-        for k, engine in enumerate(engines):
-            for table, state in ((met, engine.state), (intercept.reshape(1, 2, -1), engine.intercept)):
-                if state.w.shape[0]:
-                    self.pack_member(table, k, state, engine)
-        met[:, 0, -1] = peaks[0] if peaks else np.where(met.any(axis=(1, 2)), SEEN, 0.0)
-        if marks:
-            met[:, 2, -1] = marks[0] // FLOAT_ROUNDS * FLOAT_ROUNDS
-            met[:, 1, -1] = marks[0] - met[:, 2, -1].astype(np.float64)
+        if not new:  # else all records are 0, and stay memory that the system has not given out
+            met = self.table(records)
+            for k, engine in enumerate(engines):
+                for table, state in ((met, engine.state), (intercept.reshape(1, 2, -1), engine.intercept)):
+                    if state.w.shape[0]:
+                        self.pack_member(table, k, state, engine)
+            met[:, 0, -1] = peaks[0] if peaks else np.where(met.any(axis=(1, 2)), SEEN, 0.0)
+            if marks:
+                met[:, 2, -1] = marks[0] // FLOAT_ROUNDS * FLOAT_ROUNDS
+                met[:, 1, -1] = marks[0] - met[:, 2, -1].astype(np.float64)
         intercept[self.width - 1] = 1.0
         ticks = np.zeros(1 + 2 * self.width)
         ticks[0], ticks[1 : 1 + len(engines)] = clocks[0].t, [clock.slopes for clock in clocks]

@@ -21,11 +21,16 @@ class Members:
     A `gate` is the member at that place, -1 for none: the other members see the features that have a weight there.
 
     Members at `lane_places` share lanes, unless they have learned from different rows. With `with_ridge` their records
-    have a vector for a ridge, whether or not one of these members has one.
+    have a vector for a ridge, whether or not one of these members has one. States of `new` engines are all 0.
     """
 
     def __init__(
-        self, engines: dict[int, UpdateEngine], lane_places: Sequence[int], gate: int = -1, with_ridge: bool = False
+        self,
+        engines: dict[int, UpdateEngine],
+        lane_places: Sequence[int],
+        gate: int = -1,
+        with_ridge: bool = False,
+        new: bool = False,
     ) -> None:
         self.lane_places, self.gate, self.with_ridge = tuple(lane_places), gate, with_ridge
         self.group: LaneGroup | None = None
@@ -34,7 +39,7 @@ class Members:
         if lane_places:
             together = [engines[k] for k in lane_places]
             group = LaneGroup(together, with_ridge)
-            if group.pack(together):
+            if group.pack(together, new):
                 self.group, self.in_lanes = group, [*lane_places]
         #: The engines of all others.
         self.separate = {k: engine for k, engine in sorted(engines.items()) if k not in self.in_lanes}
