@@ -13,6 +13,7 @@ from fiol.river import FIOLRegressor as RiverRegressor
     ("given", "loss"),
     [
         ("logistic", fiol.Logistic()),
+        ("log", fiol.Logistic()),
         ("log_loss", fiol.Logistic()),
         ("quantile:0.9", fiol.Quantile(0.9)),
         ("pinball:0.1", fiol.Quantile(0.1)),
@@ -43,6 +44,32 @@ def test_estimators_and_river_take_aliases(monkeypatch):
     assert model.learners_[0].update.loss == fiol.Logistic()
     assert RiverClassifier("logistic", algorithm="ftrl")._update.loss == fiol.Logistic()
     assert RiverRegressor("quantile:0.9", penalty="lasso", step_size="single")._update.regularizer == fiol.L1(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("given", "penalty"),
+    [
+        ("none", fiol.Unregularized()),
+        ("l1:0.5", fiol.L1(0.5)),
+        ("ridge:0.25", fiol.Ridge(0.25)),
+        (None, fiol.Unregularized()),
+    ],
+)
+def test_penalties_of_estimators_and_river_are_those_of_the_command(monkeypatch, given, penalty):
+    interpret(monkeypatch)
+    options = {"penalty": given, "step_size": "single"}
+    assert names.penalty_named(given) == penalty
+    model = fiol.FIOLClassifier(**options, max_iter=1).fit([[0.0], [1.0]], [0, 1])
+    assert model.learners_[0].update.regularizer == penalty
+    assert RiverClassifier(**options)._update.regularizer == penalty
+
+
+@pytest.mark.parametrize("given", ["l3", "l1:x", "l1:-1", 0.5])
+def test_unknown_penalties_of_estimators_and_river_are_refused(given):
+    with pytest.raises(ValueError, match="penalty"):
+        fiol.FIOLClassifier(penalty=given).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="penalty"):
+        RiverClassifier(penalty=given).learn_one({"a": 1.0}, True)
 
 
 def test_unknown_names_are_refused_with_the_names_there_are():

@@ -57,7 +57,7 @@ DEFAULT_ALPHA, DEFAULT_L1_RATIO = 1e-4, 0.15
 
 #: Names of other libraries, by ours. Case does not matter, and "-" is "_".
 ALIASES = {
-    "log_loss": ("logistic", "logloss", "logit", "binary_crossentropy", "binary_logloss"),
+    "log_loss": ("logistic", "log", "logloss", "logit", "binary_crossentropy", "binary_logloss"),
     "squared_error": ("squared", "squared_loss", "mse", "mean_squared_error", "least_squares", "l2_loss"),
     "absolute_error": ("absolute", "mae", "mean_absolute_error", "least_absolute_deviation", "l1_loss"),
     "quantile": ("pinball",),
@@ -172,6 +172,18 @@ def penalty_named(given: Any, alpha: float = DEFAULT_ALPHA, l1_ratio: float | No
             raise ValueError(f"penalty {given!r}: the strength after the colon must be a number") from None
     alpha = 0.0 if name == "none" else alpha
     return elastic(alpha * share, alpha * (1.0 - share))
+
+
+def is_penalty_name(given: Any) -> bool:
+    """Return whether a text names a penalty: a name or an alias, perhaps with a strength; "none" is one.
+
+    >>> is_penalty_name("lasso"), is_penalty_name("l1:0.5"), is_penalty_name("none"), is_penalty_name("l1:x")
+    (True, True, True, False)
+    """
+    try:
+        return isinstance(given, str) and bool(penalty_named(given))
+    except ValueError:
+        return False
 
 
 def elastic(lam1: float, lam2: float) -> Regularizer:

@@ -47,7 +47,7 @@ from fiol.integrations.validation import (
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
 from fiol.models.one_vs_rest_core import normalized
-from fiol.names import CLASSIFICATION, JOINT, PENALTIES, algorithm_named, canonical_name, component_named
+from fiol.names import CLASSIFICATION, JOINT, algorithm_named, component_named, penalty_named
 
 
 @dataclass(eq=False, repr=False)
@@ -412,5 +412,5 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
 
 def no_l1(penalty: Any) -> bool:
-    """Return whether a penalty is None or "l2" by any of its names."""
-    return penalty is None or (isinstance(penalty, str) and canonical_name(penalty, PENALTIES) == "l2")
+    """Return whether a penalty is none or "l2" by any of its names."""
+    return penalty is None or (isinstance(penalty, str) and not penalty_named(penalty).has_l1())

@@ -57,11 +57,19 @@ from fiol.integrations.parameters import (
     make_grid,
     make_update,
 )
-from fiol.integrations.validation import CSR_TYPES, LARGEST_SEED, OF_PASSES, NameOptions, PassParameters, validate_data
+from fiol.integrations.validation import (
+    CSR_TYPES,
+    LARGEST_SEED,
+    OF_PASSES,
+    NameOptions,
+    PassParameters,
+    PenaltyOptions,
+    validate_data,
+)
 from fiol.learner import Learner
 from fiol.learner.arguments import FEATURES, with_features
 from fiol.models.epochs import EpochRun, Stopping, run_epochs
-from fiol.names import ALGORITHMS, PENALTIES
+from fiol.names import ALGORITHMS
 from fiol.regret import Ledger
 
 #: The number of entries of `loss_curve_` that are kept: a stream of single events must not fill the memory.
@@ -109,7 +117,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
     _parameter_docs: ClassVar[str] = UPDATE_DOCS + FIT_DOCS
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "table_encoding": [dict, TableEncoding, None],
-        "penalty": [NameOptions(dict.fromkeys(PENALTIES)), Regularizer, None],
+        "penalty": [PenaltyOptions(), Regularizer, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "l1_ratio": [Interval(Real, 0, 1, closed="both"), None],
         "algorithm": [NameOptions(ALGORITHMS)],

@@ -49,11 +49,10 @@ from fiol.learner import Learner
 from fiol.learner.arguments import check_flag, with_features
 from fiol.learner.importances import importances
 from fiol.models.one_vs_rest import OneVsRest
-from fiol.names import ALGORITHMS, PENALTIES, canonical_name, component_named, is_component_name
+from fiol.names import ALGORITHMS, PENALTIES, canonical_name, component_named, is_component_name, is_penalty_name
 
 #: Names that a parameter may have, and the component that it may be instead.
 NAMED: dict[str, tuple[tuple[str, ...], type]] = {
-    "penalty": (PENALTIES, Regularizer),
     "step_size": ((*AUTOMATIC, *STEP_SIZES), StepSize),
     "geometry": (tuple(GEOMETRIES), Geometry),
     "solver": (tuple(SOLVERS), Solver),
@@ -104,6 +103,8 @@ class LinearModel(UpdateParameters, base.Estimator):  # type: ignore[misc]
         if not (isinstance(self.loss, str) and is_component_name(self.loss, self._losses)):
             check_choice("loss", self.loss, tuple(self._losses), self._loss_kinds)
         check_choice("algorithm", self.algorithm, tuple(ALGORITHMS), ())
+        if not (self.penalty is None or is_penalty_name(self.penalty)):
+            check_choice("penalty", self.penalty, ("none", *PENALTIES), (Regularizer,))
         for name, (known, kind) in NAMED.items():
             value, number = getattr(self, name), name == "step_size"
             if value is not None or number:

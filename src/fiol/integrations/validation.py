@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from fiol.features.frames import converted
 from fiol.features.transaction import Transaction, rows_learned, say_learned
-from fiol.names import is_component_name
+from fiol.names import PENALTIES, is_component_name, is_penalty_name
 
 #: Rows that need no conversion.
 CSR_TYPES = tuple(getattr(sparse, name) for name in ("csr_matrix", "csr_array") if hasattr(sparse, name))
@@ -54,6 +54,17 @@ class PassParameters:
 
 #: Valid values of n_jobs.
 THREADS: list[Any] = [Interval(Integral, None, -1, closed="right"), Interval(Integral, 1, None, closed="left"), None]
+
+
+class PenaltyOptions(StrOptions):  # type: ignore[misc]
+    """Names of penalties, their aliases, and "none"; an error lists the names alone."""
+
+    def __init__(self) -> None:
+        super().__init__({"none", *PENALTIES})
+
+    def is_satisfied_by(self, value: Any) -> bool:
+        """Return whether a value names a penalty."""
+        return is_penalty_name(value)
 
 
 class NameOptions(StrOptions):  # type: ignore[misc]

@@ -71,6 +71,8 @@ class TrainOptions:
                 raise OptionError(f"{option_text(name)} must be a finite number")
         if self.alpha is not None and self.penalty is None:
             raise OptionError(f"{option_text('alpha')} has no effect without {option_text('penalty')}")
+        if self.alpha is not None and isinstance(self.penalty, str) and ":" in self.penalty:
+            raise OptionError(f"{option_text('alpha')} has no effect: {self.penalty!r} has a strength")
         if self.l1_ratio is not None and not self._is_elastic_net():
             raise OptionError(f"{option_text('l1_ratio')} has no effect without {option_text('penalty', 'elasticnet')}")
         if self.early_stop is not None and not self.holdout:
@@ -96,7 +98,8 @@ class TrainOptions:
     def _is_elastic_net(self) -> bool:
         from fiol.names import PENALTIES, canonical_name
 
-        return isinstance(self.penalty, str) and canonical_name(self.penalty, PENALTIES) == "elasticnet"
+        name = self.penalty.partition(":")[0] if isinstance(self.penalty, str) else ""
+        return canonical_name(name, PENALTIES) == "elasticnet"
 
     def inferred_features(self, encoding: Any) -> tuple[str, str]:
         """Return which features are made of the columns of a table, and why if that is "linear"; see `features`.
