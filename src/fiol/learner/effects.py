@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,18 @@ class ColumnEffect(NamedTuple):
         return float(np.sqrt(np.mean(self.values**2 @ self.shares)))
 
 
+def calendar_order(column: str, values: Sequence[str]) -> list[int]:
+    """Return the places of values in the order of the calendar, others last; none if the column is no part of a date.
+
+    >>> calendar_order("day.weekday", ["Wed", "missing", "Mon"]), calendar_order("city", ["Rome", "Oslo"])
+    ([2, 0, 1], [])
+    """
+    place = {value: k for k, value in enumerate(PART_VALUES.get(column.rpartition(".")[2], ()))}
+    if place.keys().isdisjoint(values):
+        return []
+    return sorted(range(len(values)), key=lambda k: place.get(values[k], len(place)))
+
+
 def shown_categories(effect: ColumnEffect, most: int) -> list[int]:
     """Return the places of the categories of a column that are drawn: the largest effects first.
 
@@ -46,11 +59,10 @@ def shown_categories(effect: ColumnEffect, most: int) -> list[int]:
     >>> shown_categories(ColumnEffect("city", ["Rome", "Oslo", "Bonn"], False, values, None, None), 2)
     [1, 2]
     """
-    points = list(map(str, effect.points))
-    calendar = PART_VALUES.get(effect.name.rpartition(".")[2], ())
-    if calendar and set(points) <= set(calendar):
-        return sorted(range(len(points)), key=lambda k: calendar.index(points[k]))
-    return np.argsort(-np.abs(effect.values).max(axis=0), kind="stable")[:most].tolist()  # type: ignore[no-any-return]
+    return (
+        calendar_order(effect.name, list(map(str, effect.points)))
+        or np.argsort(-np.abs(effect.values).max(axis=0), kind="stable")[:most].tolist()
+    )  # type: ignore[no-any-return]
 
 
 class PairEffect(NamedTuple):
@@ -152,8 +164,28 @@ def pair_effects(parts: Parts) -> tuple[dict[int, Floats], list[PairEffect]]:
             values -= np.expand_dims(mean, axis)
             means[slot] = means.get(slot, 0.0) + mean
         values[:, shares == 0.0] = 0.0
-        found.append(PairEffect(columns[a], columns[b], points[a], points[b], values, shares))
+        found.append(ordered_effect(PairEffect(columns[a], columns[b], points[a], points[b], values, shares)))
     return means, found
+
+
+def ordered_effect(pair: PairEffect) -> PairEffect:
+    """Return the effect of a pair with parts of dates in the order of the calendar.
+
+    >>> pair = PairEffect("d.weekday", "b", ["d.weekday=Tue", "d.weekday=Mon"], ["b=1"], np.array([[[1.0], [2.0]]]), np.ones((2, 1)))
+    >>> ordered_effect(pair).left_points, ordered_effect(pair).values.tolist()
+    (['d.weekday=Mon', 'd.weekday=Tue'], [[[2.0], [1.0]]])
+    """  # noqa: E501
+    left, right = (
+        calendar_order(column, [point.removeprefix(f"{column}=") for point in points]) or list(range(len(points)))
+        for column, points in ((pair.left, pair.left_points), (pair.right, pair.right_points))
+    )
+    cells = np.ix_(left, right)
+    return pair._replace(
+        left_points=[pair.left_points[k] for k in left],
+        right_points=[pair.right_points[k] for k in right],
+        values=pair.values[:, cells[0], cells[1]],
+        shares=pair.shares[cells],
+    )
 
 
 def shown_points(parts: Parts) -> list[list[str]]:

@@ -219,11 +219,11 @@ def loss_card(lines: Sequence[Line], task: Task, learner: Learner) -> Card | Non
     if inside:
         least, best = min(inside)
         ahead = "The combination is ahead of its best member" if last.loss < least else "The best member is ahead"
-        title = f"{ahead}: {three_digits(last.loss)} against {three_digits(least)} of {best}"
+        title = f"{ahead}: {three_digits(last.loss)} against {three_digits(least)} ({best})"
         if three_digits(last.loss) == three_digits(least):
-            title = f"The combination is as good as its best member, {best}: {three_digits(least)}"
+            title = f"The combination is as good as its best member: {three_digits(least)} ({best})"
         elif last.loss >= least:
-            title = f"{ahead}: {best} has {three_digits(least)}, the combination {three_digits(last.loss)}"
+            title = f"{ahead}: {three_digits(least)} ({best}) against {three_digits(last.loss)} of the combination"
     remark = "Mean loss of all training rows so far, in the first pass, each before it was learned from."
     if away:
         remark += f" Members beyond the figure: {', '.join(away)}."
@@ -268,7 +268,7 @@ def drift_card(windows: Sequence[Window]) -> Card | None:
     was, now = float(np.mean(before)), float(np.mean(after))
     quarters = f"{three_digits(was)} in the third quarter of the rows, {three_digits(now)} in the last"
     if abs(now - was) <= SURELY * chance:
-        title = f"The loss is steady but for chance: {quarters}"
+        title = f"The loss has no clear change: {quarters}"
     else:
         title = f"The loss {'falls' if now < was else 'rises'}: {quarters}"
     ends = np.cumsum([window.rows for window in windows]).astype(float)
@@ -480,7 +480,7 @@ def member_card(learner: Learner) -> Card | None:
         for m in members
     ]
     heaviest = max(members, key=lambda member: abs(member.weight))
-    title = f"{len(members)} learners are combined; {member_name(heaviest.update)} counts most"
+    title = f"{len(members)} learners are combined; the largest weight: {member_name(heaviest.update)}"
     table = plain_table(["member", "loss", "counts", "non-zeros"], rows)
     return Card(title, table, "Progressive loss of each, and what its score counts with in the end.")
 
