@@ -66,6 +66,10 @@ def test_full_standard_output_does_not_cost_the_model_and_is_named(rows, tmp_pat
         _, error = process.communicate(timeout=60)
         assert process.returncode == 1
         assert "standard output: No space left on device" in error
+        for arguments in (["evaluate", model, rows], ["evaluate", model, rows, "--json"], ["inspect", model]):
+            process = in_a_process(arguments, stdout=full)
+            _, error = process.communicate(timeout=60)
+            assert (process.returncode, error) == (1, "Error: standard output: No space left on device\n")
 
 
 def test_control_characters_of_names_and_labels_are_shown_as_escapes(tmp_path):
@@ -152,10 +156,58 @@ def test_nested_json_is_a_bad_line(tmp_path):
         (["--penalty", "l1", "--l1-ratio", "0.5"], "--l1-ratio has no effect without --penalty elasticnet"),
         (["--class-weight", "maybe=2"], "--class-weight has the label 'maybe', but labels are no, yes"),
         (["--class-weight", "yes=-2"], "weights from 0 on"),
+        (["--penalty", "l1:0.1", "--alpha", "0.2"], "--alpha has no effect: 'l1:0.1' has a strength"),
+        (["--penalty", "l3"], "there is no penalty 'l3'"),
+        (["--algorithm", "FOIL"], "there is no algorithm 'FOIL'"),
+        (["--step-size", "-1"], "--step-size is a number above 0"),
     ],
 )
-def test_options_without_effect_or_sense_are_refused(rows, tmp_path, options, words):
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_options_without_effect_or_sense_are_refused(rows, tmp_path, options, words, dry_run):
+    options = [*options, "--dry-run"] if dry_run and "nan" not in options else options
     assert words in invoke("train", rows, "--target", "y", *options, "-o", tmp_path / "m.fiol", code=2).output
+
+
+def test_dry_run_prints_the_learner_and_the_parameter_of_the_loss(rows):
+    printed = invoke("train", rows, "--target", "a", "--loss", "quantile:0.9", "--dry-run").output
+    assert "Target a: quantile:0.9, as asked for" in printed
+    assert "Learner: Ensemble of 7 with Quantile" in printed
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [(["--target", "y"], "--target"), (["--column", "a=skip"], "--column"), (["--missing", "x"], "--missing")],
+)
+def test_options_of_columns_are_refused_for_lines_without_columns(tmp_path, options, name):
+    path = tmp_path / "rows.vw"
+    path.write_text("1 | a:1\n-1 | b:2\n" * 9)
+    printed = invoke("train", path, *options, "-o", tmp_path / "m.fiol", code=1).output
+    assert f"vw has no columns: leave out {name}, or set --format" in printed
+
+
+def test_pairs_of_a_namespace_that_is_in_no_row_give_a_warning(tmp_path):
+    path = tmp_path / "rows.vw"
+    path.write_text("1 |user a |page b\n-1 |user c\n" * 9)
+    options = ["--pairs", "user,page", "--pairs", "user,pages", *SINGLE]
+    printed = invoke("train", path, *options, "-o", tmp_path / "m.fiol").output
+    assert "Warning: --pairs user,pages has no effect: one of the namespaces is in no row" in printed
+    assert "user,page " not in printed
+    with pytest.warns(UserWarning, match=r"pairs=.* has no effect|pairs user,pages has no effect"):
+        fiol.train(path, pairs=[("user", "pages")], step_size="single")
+
+
+def test_names_of_columns_must_be_a_list(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("1,2,0\n3,4,1\n" * 9)
+    printed = invoke("train", path, "--reader", "names=abc", "--target", "c", "--dry-run", code=1).output
+    assert 'names of csv must be a list of different names, such as ["age", "city"], got \'abc\'' in printed
+
+
+def test_one_line_that_is_left_out_is_counted_in_the_singular(rows, tmp_path):
+    with open(rows, "a") as file:
+        file.write("1\n")
+    printed = invoke("train", rows, "--target", "y", "--on-error", "skip", *SINGLE, "-o", tmp_path / "m.fiol").output
+    assert "1 line could not be read and was left out:\n  " in printed
 
 
 def test_balanced_class_weights_are_inverse_to_counts(rows, tmp_path):

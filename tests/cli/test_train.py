@@ -177,7 +177,7 @@ def test_invalid_data_and_models_are_rejected(two, tmp_path):
     assert "Traceback" not in done.output
     assert not model.exists()
     done = invoke("train", bad, *SINGLE, "-o", model, "--on-error", "skip")
-    assert "1 lines could not be read" in done.output
+    assert "1 line could not be read" in done.output
     assert fiol.load(model).rounds == 201
     before = model.read_bytes()
     for code, words, arguments in [

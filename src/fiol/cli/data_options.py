@@ -169,10 +169,13 @@ def print_skipped(reader: Any, missing: int = 0) -> None:
     """Print on standard error how many lines were left out, and why the first ones were."""
     skipped = getattr(reader, "skipped", 0)
     if skipped:
-        click.echo(f"{skipped:,} lines could not be read and were left out. The first of them:", err=True)
+        one = "1 line could not be read and was left out:"
+        several = f"{skipped:,} lines could not be read and were left out. The first of them:"
+        echo(one if skipped == 1 else several, err=True)
         for error in reader.first_skipped[:3]:
             echo(f"  {error}", err=True)
     for message in reader_messages(reader):
         echo(message, err=True)
     if missing:
-        click.echo(f"{missing:,} rows without a target were left out.", err=True)
+        rows = "1 row without a target was" if missing == 1 else f"{missing:,} rows without a target were"
+        echo(f"{rows} left out.", err=True)

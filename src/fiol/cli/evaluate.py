@@ -96,7 +96,7 @@ def evaluate(
         write_evaluation_page(report, evaluation, sources, reader.skipped + missing, typed_command())
     print_skipped(reader, missing)
     if as_json:
-        click.echo(json_text({**found, "skipped": reader.skipped, "missing": missing}))
+        echo(json_text({**found, "skipped": reader.skipped, "missing": missing}))
     else:
         for line in report_lines(found):
             echo(line)

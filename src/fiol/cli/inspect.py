@@ -42,7 +42,7 @@ def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     )
     found = facts_of_model(learner, top)
     if as_json:
-        click.echo(json_text({"model": model, **found}))
+        echo(json_text({"model": model, **found}))
         return
     for line in fact_lines(found):
         echo(line)

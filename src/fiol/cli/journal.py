@@ -60,7 +60,7 @@ def list_journal(folder: str, as_json: bool, signals: Any) -> None:
     with closing(Journal(folder, read_only=True)) as found:
         models = journal_summary(found)
     if as_json:
-        click.echo(json_text(models))
+        echo(json_text(models))
         return
     echo(f"{'model':16} {'records':>9} {'learned':>9} {'predicted':>9} {'refused':>8}  positions        snapshots at")
     for one in models:

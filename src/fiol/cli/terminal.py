@@ -21,5 +21,10 @@ def printable(text: str) -> str:
 
 
 def echo(text: Any, err: bool = False) -> None:
-    """Print text with control characters shown as escapes."""
-    click.echo(printable(str(text)), err=err)
+    """Print text with control characters shown as escapes; errors of a full disk name standard output."""
+    try:
+        click.echo(printable(str(text)), err=err)
+    except OSError as error:
+        if err or isinstance(error, BrokenPipeError):
+            raise
+        raise OSError(error.errno, error.strerror, "standard output") from error

@@ -16,6 +16,7 @@ from fiol.cli.learning_options import learning_options
 from fiol.cli.sections import OptionSections, option_in, typed_command
 from fiol.cli.terminal import echo
 from fiol.option_names import split_names
+from fiol.readers.bad_lines import unmet_pair_messages
 
 learning, repeating, keeping = option_in("Learning"), option_in("Passes"), option_in("Model")
 
@@ -197,6 +198,7 @@ def print_inferred(job: Any, update: str | None) -> None:
     """Print what is inferred about data and target, or what the model of an update knows about them."""
     if update is None:
         job.infer()
+        job.model = job.make_model()
     else:
         job.update(update)
     columns = job.column_summaries().get("columns", []) if update is None else job.new_column_summaries()
@@ -250,6 +252,8 @@ def run(
     page = write_page(report, job, collector, progress) if collector is not None and report is not None else None
     for message in job.new_class_messages():
         echo(message[0].upper() + message[1:], err=True)
+    for message in unmet_pair_messages(job.reader):
+        echo(f"Warning: {message}", err=True)
     print_skipped(job.reader, training.missing)
     if job.loss_of_new_rows() is not None:
         new = training.rows - job.state["rows"]

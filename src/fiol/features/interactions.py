@@ -63,6 +63,8 @@ class Products:
         known, which = {group: k for k, group in enumerate(dict.fromkeys(groups))}, np.zeros(len(groups), np.int64)
         which[:] = [known[group] for group in groups]
         means = np.array([[belongs(group, element) for group in known] for element in elements], np.int64)
+        #: The pairs that no row can have products of: for one of their elements there is no feature.
+        self.unmet = {tuple(p) for p in pairs if not all(means[elements.index(element)].any() for element in p)}
         self.belongs = np.ascontiguousarray(means.reshape(len(elements), len(known))[:, which])
         self.elements = np.full((len(pairs), 3), -1, np.int64)
         for k, pair in enumerate(pairs):

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fiol.option_names import joined_names, option_text
+
 if TYPE_CHECKING:  # the command takes ON_ERROR from here, and starts without numpy
     from fiol.readers.batch import BadLineError
 
@@ -42,6 +44,8 @@ class BadLines:
         #: Columns that the model does not know, and those that are absent, each with the first file.
         self.unknown_columns: dict[str, str] = {}
         self.absent_columns: dict[str, str] = {}
+        #: Names of pairs that no row has features of, so far; None where pairs are of columns.
+        self.unmet_pairs: set[tuple[str, ...]] | None = None
 
     def note_columns(self, file: str, absent: Sequence[str], unknown: Sequence[str]) -> None:
         """Note the columns that a file does not have, and those that the model does not know."""
@@ -49,6 +53,10 @@ class BadLines:
             self.absent_columns.setdefault(name, file)
         for name in unknown:
             self.unknown_columns.setdefault(name, file)
+
+    def note_unmet_pairs(self, unmet: set[tuple[str, ...]]) -> None:
+        """Note the pairs that have no products in some rows; those of all rows so far remain."""
+        self.unmet_pairs = unmet if self.unmet_pairs is None else self.unmet_pairs & unmet
 
     def note(self, error: BadLineError) -> None:
         """Count this line, or raise the error."""
@@ -79,6 +87,14 @@ def warn_of_reading(reader: Any, stacklevel: int) -> None:
     """Warn of what `reader_messages` names; `stacklevel` is as in `warnings.warn`, seen from the caller."""
     for message in reader_messages(reader):
         warnings.warn(message, stacklevel=stacklevel + 1)
+
+
+def unmet_pair_messages(reader: Any) -> list[str]:
+    """Return a sentence for every pair that has no products, because one of its namespaces is in no row."""
+    return [
+        f"{option_text('pairs')} {joined_names(pair)} has no effect: one of the namespaces is in no row"
+        for pair in sorted(getattr(reader, "unmet_pairs", ()))
+    ]
 
 
 def reader_messages(reader: Any) -> list[str]:

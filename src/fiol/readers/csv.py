@@ -69,7 +69,7 @@ class Csv(TableFormat):
         "quote": ("one plain character or none", lambda value: is_text(value) and len(value.encode()) == 1),
         "decimal": ("a point or a comma", lambda value: value in (".", ",")),
         "header": ("true or false", is_true_or_false),
-        "names": ("different names", lambda value: all(map(is_text, value)) and len(set(value)) == len(value)),
+        "names": ('a list of different names, such as ["age", "city"]', lambda value: is_list_of_names(value)),
         "types": (
             "columns with what they hold",
             lambda value: {*value.values()} <= {"number", "whole", "truth", "text"},
@@ -164,6 +164,11 @@ def warn_of_line_breaks(records: CsvRecords, name: str) -> None:
     if count:
         advice = f"if quotes are plain characters in this file, give {option_text('reader', {'quote': None})}"
         warnings.warn(f"{name}: line breaks within quotes in {count:,} of the first rows: {advice}", stacklevel=2)
+
+
+def is_list_of_names(value: Any) -> bool:
+    """Return whether an option is a list of different names."""
+    return isinstance(value, (list, tuple)) and all(map(is_text, value)) and len(set(value)) == len(value)
 
 
 def is_text(value: Any) -> bool:

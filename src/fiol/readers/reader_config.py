@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from fiol.option_names import option_text
+from fiol.option_names import Wording, option_text
 from fiol.readers.bad_lines import BadLines
 from fiol.readers.batch import BadLineError, Batch, SourceError
 from fiol.readers.formats import FORMATS, Format, get_format
@@ -70,12 +70,19 @@ class ReaderConfig:
         if not known.has_columns:
             for name in ("target", "weight", "tag", "table_encoding"):
                 if getattr(self, name) is not None:
-                    raise ValueError(f"{self.format} has no columns: {name} must be None, got {getattr(self, name)!r}")
+                    without = f"leave out {self._option_of(name)}, or set {option_text('format')}"
+                    raise ValueError(f"{self.format} has no columns: {without}")
         if self.pairs and not known.has_groups:
             raise ValueError(f"{self.format} has neither columns nor namespaces, of which there are pairs")
         for pair in self.pairs:
             if not 2 <= len(pair) <= 3 or not all(isinstance(name, str) for name in pair):
                 raise ValueError(f"pairs must be of two or three names each, got {pair!r}")
+
+    def _option_of(self, name: str) -> str:
+        """Return what users call a field; a table encoding is several options of the command."""
+        if name != "table_encoding" or not Wording.for_command:
+            return option_text(name)
+        return option_text("columns" if self.table_encoding.columns else "missing")
 
     @property
     def kind(self) -> Format:
@@ -186,6 +193,11 @@ class Reader:
     def absent_columns(self) -> dict[str, str]:
         """Columns that count as missing because they were absent, each with the first file that lacks it."""
         return self._bad.absent_columns
+
+    @property
+    def unmet_pairs(self) -> set[tuple[str, ...]]:
+        """Pairs of namespaces that have no products, because one of the namespaces is in no row so far."""
+        return self._bad.unmet_pairs or set()
 
     @property
     def first_skipped(self) -> list[BadLineError]:

@@ -193,7 +193,9 @@ class VwLines:
             if self.choice is not None:
                 named, groups = self.choice.applied(named, groups)
             if self.pairs:
-                yield from self.batches_with_products(Products(named, groups, self.pairs, operator.eq), block, bad)
+                products = Products(named, groups, self.pairs, operator.eq)
+                bad.note_unmet_pairs(products.unmet)
+                yield from self.batches_with_products(products, block, bad)
             else:
                 yield self.batch_of(named if self.hashing is None else named.encoded(self.hashing), order, lines)
         else:

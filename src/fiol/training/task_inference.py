@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -157,7 +158,7 @@ def infer_task(targets: Any, loss: AnyLoss | None = None) -> Task:
 
 def task_of_loss(loss: AnyLoss, found: list[Label]) -> Task:
     """Return the task of a loss that the user chose, with the sorted labels so far."""
-    why = f"{called_as(loss)}, as asked for"
+    why = f"{with_parameters(loss)}, as asked for"
     if not isinstance(loss, Binary):
         return Task(loss, None, why)
     if len(found) > 2:
@@ -177,6 +178,19 @@ def other_label(label: Label, loss: AnyLoss) -> list[Label]:
     raise UnclearTargetError(
         f"{called_as(loss)} is for two classes, but the target is {label!r} in all of the first rows: mix the rows"
     )
+
+
+def with_parameters(loss: AnyLoss) -> str:
+    """Return the name of a loss, with its parameter if that is not the default.
+
+    >>> from fiol import Huber, Logistic, Quantile
+    >>> with_parameters(Quantile(0.9)), with_parameters(Logistic()), with_parameters(Huber())
+    ('quantile:0.9', 'log_loss', 'huber')
+    """
+    given = [
+        getattr(loss, field.name) for field in dataclasses.fields(loss) if getattr(loss, field.name) != field.default
+    ]
+    return ":".join([called_as(loss), *(f"{value:g}" if isinstance(value, float) else str(value) for value in given)])
 
 
 def called_as(loss: AnyLoss) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fiol.features.frames import as_frame, as_list
-from fiol.readers.bad_lines import reader_messages, warn_of_reading
+from fiol.readers.bad_lines import reader_messages, unmet_pair_messages, warn_of_reading
 from fiol.readers.batch import Batch
 from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
@@ -70,6 +70,7 @@ def train(
     for message in [
         *job.repetition_messages(),
         *job.new_class_messages(),
+        *unmet_pair_messages(job.reader),
         *reader_messages(job.reader),
         *([f"columns are {ids}"] if ids else []),
     ]:

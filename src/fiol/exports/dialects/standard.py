@@ -8,6 +8,7 @@ is missing.
 from __future__ import annotations
 
 from fiol.exports.linear import NoExportError
+from fiol.option_names import option_text
 
 #: Code points that `str.strip` removes.
 BLANK_CODES = (9, 10, 11, 12, 13, 28, 29, 30, 31, 32, 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239, 8287, 12288)
@@ -69,7 +70,7 @@ class Dialect:
     def day(self, date: str) -> str:
         """Return the days since 2000-01-01 of a text such as 2024-03-01."""
         raise NoExportError(
-            f"dates need a dialect, such as sqlite or postgresql: {self.name} SQL has no parts of dates"
+            f"dates need a dialect, such as {option_text('dialect', 'sqlite')}: {self.name} SQL has no parts of dates"
         )
 
     def second_fraction(self, moment: str) -> str:
