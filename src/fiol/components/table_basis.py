@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 from fiol.components.component import Component, require
 
 
@@ -31,9 +33,12 @@ class TableBasis(Component):
     max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3. If columns have more
         pairs, those are chosen that explain most of what curves leave of the following `choice_rows` rows; level 3
         begins after these.
+    refine_rows : the number of rows after which a knot is added in the middle of each interval, and a point of the grid
+        between every two of its points, but for columns whose knots are their values; 0 for never. Curves stay as they
+        are. Finer surfaces fit many rows better, and few rows worse.
     choice_rows : the number of rows from which pairs are chosen. If all pairs are there, and more than three for each
         column, those that explain no more than noise learn slowly after these rows.
-    max_nodes : the largest number of nodes of all grids; pairs beyond that are left out.
+    max_nodes : the largest number of nodes of all grids; pairs beyond that are left out, and no grid is refined beyond.
     max_columns : with more columns than this, there are neither curves nor surfaces.
 
     >>> TableBasis().levels, TableBasis(max_pairs=0).levels
@@ -47,6 +52,8 @@ class TableBasis(Component):
     choice_rows: int = 1000
     max_nodes: int = 2**18
     max_columns: int = 1000
+    refine_rows: int = 8000
+    of_older_files: ClassVar[dict[str, Any]] = {"refine_rows": 0}
 
     def validate(self) -> None:
         require("TableBasis.rows", self.rows, 2.0, 1e6)
@@ -56,6 +63,7 @@ class TableBasis(Component):
         require("TableBasis.choice_rows", self.choice_rows, 1.0, 1e6)
         require("TableBasis.max_nodes", self.max_nodes, 0.0, 1e9)
         require("TableBasis.max_columns", self.max_columns, 0.0, 1e6)
+        require("TableBasis.refine_rows", self.refine_rows, 0.0, 1e15)
 
     @property
     def levels(self) -> int:

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -21,20 +21,19 @@ from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine, sum_of_p
 from fiol.engine.ensemble.restacking import restacked
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.kept_rows import NO_KEPT_ROWS, KeptRows, restored_rows
+from fiol.engine.level_knots import Levels, extended, refined, with_known_sizes
 from fiol.engine.level_stack import stack_of_levels
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import prepare_levels_path
 from fiol.engine.update_engine import UpdateEngine
 from fiol.features.basis import ColumnBasis, Expander, find_basis, next_check, pairs_that_fit
-from fiol.features.basis_extension import FRESH, Extension, extended_basis, new_numbers, with_pairs
+from fiol.features.basis_extension import extended_basis, with_pairs
 from fiol.features.chunk import Chunk
 from fiol.features.column_roles import NO_ROLE, Roles, columns_of_numbers
 from fiol.features.missing_values import indicators_at_level, roles_with_never_seen
 from fiol.features.numbered_rows import NumberedRow
 from fiol.features.pair_choice import STRONG_PAIR, best_pairs, judged_pairs
 
-#: The least unit of hats and nodes, whose values are up to 1: with 1, those that are small in all rows learn slowly.
-KNOWN_SIZE = 0.25
 #: The least unit of nodes of pairs that explain little: with these 16 times as large units, they learn slowly.
 SIZE_OF_WEAK = 4.0
 #: Entries of rows with all features that are made at a time.
@@ -46,7 +45,7 @@ PREFIXES = "", "curves/", "pairs/"
 class LevelsStorage(NamedTuple):
     """Everything of a `LevelsEngine` that learning changes."""
 
-    levels: tuple[EnsembleEngine, ...]  #: the first alone until the basis is found
+    levels: Levels  #: the first alone until the basis is found
     stack: NewtonStackEngine
     basis: ColumnBasis | None
     kept: KeptRows  #: rows so far, until the basis is found; later the rows before columns are looked at again
@@ -80,7 +79,7 @@ class LevelsEngine(Engine):
     # --- levels and stack ---------------------------------------------------------------------
 
     @property
-    def levels(self) -> tuple[EnsembleEngine, ...]:
+    def levels(self) -> Levels:
         """The engine of every level."""
         return self.storage.levels
 
@@ -183,17 +182,20 @@ class LevelsEngine(Engine):
             self.replace(kept=NO_KEPT_ROWS)
 
     def look_again(self) -> None:
-        """Add knots for columns that have moved, or are no longer constant; judge pairs if there are enough rows."""
+        """Add knots for columns that have moved, or are no longer constant; judge pairs, refine knots if it is time."""
         basis: Any = self.basis
         kept, features = self.storage.kept, len(basis.codes)
         last = kept.chunk.row_block(max(kept.rows - int(self.options.rows), 0), kept.rows)
         roles = self.roles_for(features).first(features)
         found = extended_basis(self.options, basis, last, roles) if kept.rows else None
         if found is not None:
-            self.extend(found)
+            self.set_levels(extended(self.levels, basis, found))
         if basis.undecided and kept.rows >= self.options.choice_rows:
             self.judge_pairs(roles)
         new: Any = self.basis
+        if 0 < self.options.refine_rows <= self.rounds and not new.refined[0]:
+            self.set_levels(refined(self.options, self.levels, new))
+            new = self.basis
         kept = kept if new.undecided else NO_KEPT_ROWS
         check = next_check(self.rounds, self.options, new.undecided, kept.rows)
         self.replace(basis=new._replace(check=np.array([check], np.int64)), kept=kept)
@@ -206,7 +208,7 @@ class LevelsEngine(Engine):
         gains = judged_pairs(basis, roles, rows, self.plan.problem.loss, scores, targets)
         if not len(basis.left):
             found = with_pairs(basis, pairs_that_fit(self.options, basis.points, best_pairs(gains)))
-            self.extend(found)
+            self.set_levels(extended(self.levels, basis, found))
             return
         level, end = self.levels[2].copy(), int(basis.known[0]) + basis.hats
         for left, right, nodes in zip(
@@ -224,22 +226,10 @@ class LevelsEngine(Engine):
         undecided = self.basis is not None and self.basis.undecided
         return int(self.options.choice_rows if undecided else self.options.rows)
 
-    def extend(self, found: Extension) -> None:
-        """Use an extended basis."""
-        self.replace(levels=self.extended_levels(found), basis=with_inherited(self, found))
-
-    def extended_levels(self, found: Extension) -> tuple[EnsembleEngine, ...]:
-        """Return copies of the levels with the features of an extended basis."""
-        basis, levels = self.basis, [self.levels[0]]
-        assert basis is not None
-        features = len(basis.codes)
-        for k, level in enumerate(self.levels[1:], 1):
-            size, numbers = features + basis.added[k], new_numbers(basis, found, features, k)
-            new = level.copy()
-            new.grow(size + 1)  # the last has never been seen
-            new.select(np.where(numbers == FRESH, size, numbers))
-            levels.append(new)
-        return with_known_sizes(levels, found.basis)
+    def set_levels(self, found: tuple[Levels, ColumnBasis]) -> None:
+        """Use levels with other knots or pairs, and their basis."""
+        levels, basis = found
+        self.replace(levels=levels, basis=basis)
 
     def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows before the basis is found, and find it after the last of them."""
@@ -511,7 +501,8 @@ class LevelsEngine(Engine):
     def restore(self, arrays: dict[str, Any]) -> None:
         basis, levels, kept = None, [self.levels[0].copy()], restored_rows(arrays)
         if "basis.knots" in arrays:
-            added = {"basis.period": np.zeros(len(arrays["basis.points"])), "basis.inherited": np.empty(0)}
+            known = {"period": np.zeros(len(arrays["basis.points"])), "inherited": np.empty(0)}
+            added = {f"basis.{name}": a for name, a in known.items()} | {"basis.refined": np.zeros(1, np.int32)}
             stored = {**added, **arrays}  # older files have none of these
             basis = ColumnBasis(**{name: stored[f"basis.{name}"].copy() for name in ColumnBasis._fields})
             levels += [levels[0].copy() for _ in range(1, self.options.levels)]
@@ -552,22 +543,6 @@ class LevelsEngine(Engine):
         kept = self.storage.kept.placed(places)
         new.replace(levels=tuple(levels), basis=basis.placed(places, features), kept=kept)
         return new
-
-
-def with_known_sizes(levels: Sequence[EnsembleEngine], basis: ColumnBasis) -> tuple[EnsembleEngine, ...]:
-    """Return the levels, which know the size of hats and nodes from now on, before they are seen."""
-    known = int(basis.known[0])
-    for level, added in zip(levels, basis.added, strict=False):
-        level.expect_values(slice(known, known + added), KNOWN_SIZE)
-    return tuple(levels)
-
-
-def with_inherited(engine: LevelsEngine, found: Extension) -> ColumnBasis:
-    """Return the basis of an extension with what its hats and nodes inherit, see `ColumnBasis.inherited`."""
-    basis: Any = engine.basis
-    known, added = int(basis.known[0]), basis.added[engine.options.levels - 1]
-    stiffness = engine.levels[-1].stiffness(known + added)[known:]
-    return found.basis._replace(inherited=found.inherited(basis.inherited, stiffness))
 
 
 def keep_last(engine: LevelsEngine, chunk: Chunk, y: Floats) -> None:

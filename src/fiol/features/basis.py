@@ -61,6 +61,8 @@ class ColumnBasis(NamedTuple):
         Any  #: [hat or node] the part of its stiffness that it took over from another one; empty if all have none
     )
 
+    refined: Any  #: [1] 1 if intervals have been halved, see `TableBasis.refine_rows`
+
     @property
     def hat_counts(self) -> Any:
         """The number of hats of every slot; a column of two values needs none.
@@ -219,6 +221,7 @@ def find_basis(options: TableBasis, chunk: Chunk, roles: Roles) -> ColumnBasis:
         np.array([next_check(chunk.rows, options, undecided, 0)], np.int64),
         np.array([slot.period for slot in slots]),
         np.empty(0),
+        np.zeros(1, np.int32),
     )
     return found.with_codes(roles, roles.size)
 
@@ -276,7 +279,8 @@ def grid_of_knots(knots: int, intervals: int) -> Any:
 def next_check(rounds: int, options: TableBasis, undecided: bool, kept: int) -> int:
     """Return the round before which columns are looked at again, after this many rounds.
 
-    If pairs are `undecided`, it is at the latest when there are enough rows, of which some are kept, to judge them.
+    It is at the latest when knots are refined; if pairs are `undecided`, when there are enough rows, of which some are
+    kept, to judge them.
 
     >>> next_check(200, TableBasis(), False, 0), next_check(10_000, TableBasis(), False, 0)
     (400, 15000)
@@ -284,6 +288,8 @@ def next_check(rounds: int, options: TableBasis, undecided: bool, kept: int) -> 
     1200
     """
     check = max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
+    if rounds < options.refine_rows:
+        check = min(check, int(options.refine_rows))
     return min(check, rounds + int(options.choice_rows) - kept) if undecided else check
 
 

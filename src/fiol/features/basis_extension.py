@@ -20,7 +20,8 @@ from fiol.features.column_roles import IS_MISSING, IS_NUMBER, Roles
 
 #: A column has moved if this share of some rows is beyond its knots.
 MOVED = 0.05
-#: The largest number of new knots on each side, and of knots in all, in units of `TableBasis.knots`.
+#: The largest number of new knots on each side, and of knots in all before they are refined, in units of
+#: `TableBasis.knots`.
 NEW_PER_SIDE, MOST_KNOTS = 6, 2
 #: The largest number of knots and of points of merged models, in units of `TableBasis.knots` and `TableBasis.grid`.
 MOST_UNITED = 4
@@ -59,10 +60,11 @@ class SlotKnots(NamedTuple):
         return self.knots[self.in_grid > 0]
 
 
-def extended_slot(options: TableBasis, slot: SlotKnots, values: Floats) -> SlotKnots | None:
-    """Return the knots of a column with more of them for values beyond; None if it has not moved.
+def extended_slot(options: TableBasis, slot: SlotKnots, values: Floats, most: float) -> SlotKnots | None:
+    """Return the knots of a column with more for values beyond, at most this many; None if it has not moved.
 
-    >>> extended_slot(TableBasis(), SlotKnots(np.array([1.0, 2.0]), np.ones(2, int), True), np.array([0.0, 1.0, 3.0]))
+    >>> slot = SlotKnots(np.array([1.0, 2.0]), np.ones(2, int), True)
+    >>> extended_slot(TableBasis(), slot, np.array([0.0, 1.0, 3.0]), 9)
     SlotKnots(knots=array([0., 1., 2., 3.]), in_grid=array([1, 1, 1, 1], dtype=int32), few=True)
     """
     knots, in_grid, few = slot
@@ -85,11 +87,34 @@ def extended_slot(options: TableBasis, slot: SlotKnots, values: Floats) -> SlotK
         (grid_of_knots(len(own), POINTS_PER_SIDE - 1) for own in (low, high)),
     )
     first, last = new
-    return (
-        SlotKnots(found, np.concatenate([first, in_grid, last]), few)
-        if len(found) <= MOST_KNOTS * options.knots
-        else None
-    )
+    return SlotKnots(found, np.concatenate([first, in_grid, last]), few) if len(found) <= most else None
+
+
+def halved_slot(slot: SlotKnots) -> SlotKnots:
+    """Return the knots of a column with one more between every two, and one more point of its grid between every two.
+
+    >>> halved_slot(SlotKnots(np.array([0.0, 1.0, 4.0]), np.array([1, 0, 1]), False))
+    SlotKnots(knots=array([0. , 0.5, 1. , 2.5, 4. ]), in_grid=array([1, 0, 1, 0, 1], dtype=int32), few=False)
+    """
+    knots, in_grid, few = slot
+    found = np.sort(np.concatenate([knots, 0.5 * knots[1:] + 0.5 * knots[:-1]]))
+    if few or len(knots) < 3 or (np.diff(found) <= 0.0).any():
+        return slot
+    points = np.flatnonzero(in_grid)
+    mask = np.zeros(len(found), np.int32)
+    mask[2 * points] = mask[points[1:] + points[:-1]] = 1
+    return SlotKnots(found, mask, False)
+
+
+def refined_knots(options: TableBasis, basis: ColumnBasis) -> list[SlotKnots] | None:
+    """Return the knots of every slot with those between them; None if grids would have too many nodes."""
+    open_ended = (basis.numeric > 0) & (basis.period == 0.0)
+    slots = [
+        halved_slot(slot) if own else slot for slot, own in zip(slot_knots(basis), open_ended.tolist(), strict=True)
+    ]
+    points = np.where(open_ended, [len(slot.points) + 1 for slot in slots], basis.points)
+    nodes = int(points[basis.left] @ points[basis.right])
+    return slots if nodes <= options.max_nodes else None
 
 
 def slot_knots(basis: ColumnBasis) -> list[SlotKnots]:
@@ -107,12 +132,12 @@ def extended_basis(options: TableBasis, basis: ColumnBasis, chunk: Chunk, roles:
     if not any_moved(basis, chunk, roles):
         return None
     columns, slots = values_of_columns(chunk, roles), slot_knots(basis)
-    moved = False
+    moved, most = False, MOST_KNOTS * options.knots * (1 + int(basis.refined[0]))
     for s in np.flatnonzero((basis.numeric > 0) & (basis.period == 0.0)).tolist():
         column = columns.get(int(roles.column[basis.member[s]]))
         if column is not None:
             _, values, there = column
-            found = extended_slot(options, slots[s], values[there])
+            found = extended_slot(options, slots[s], values[there], most)
             if found is not None:
                 moved, slots[s] = True, found
     return with_knots(basis, slots) if moved else None

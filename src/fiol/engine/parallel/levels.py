@@ -12,11 +12,12 @@ from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
 from fiol.engine.centering import less
 from fiol.engine.kept_rows import NO_KEPT_ROWS, joined_rows, last_of_shards
-from fiol.engine.levels_engine import LevelsEngine, keep_last, with_inherited, with_known_sizes
-from fiol.engine.parallel.merge import change_members, mean, members_of, merge_engines
+from fiol.engine.level_knots import at_knots, with_known_sizes
+from fiol.engine.levels_engine import LevelsEngine, keep_last
+from fiol.engine.parallel.merge import mean, members_of, merge_engines
 from fiol.engine.parallel.shards import lanes_alone, losses_along, merge_of, pooled_means, scores_of_members
 from fiol.features.basis import NO_CODE, ColumnBasis
-from fiol.features.basis_extension import SlotKnots, hat_corners, node_corners, united_knots, with_knots
+from fiol.features.basis_extension import SlotKnots, united_knots
 from fiol.features.chunk import Chunk
 
 
@@ -61,7 +62,8 @@ def aligned_levels(engines: Sequence[LevelsEngine], known: LevelsEngine) -> tupl
     for engine in parts:
         engine, codes = with_codes(with_other_knots(engine, knots), codes)
         aligned.append(engine)
-    return aligned, aligned[0].basis._replace(codes=codes)  # type: ignore[union-attr]
+    refined = np.max([basis.refined for basis in bases], axis=0)
+    return aligned, aligned[0].basis._replace(codes=codes, refined=refined)  # type: ignore[union-attr]
 
 
 def with_basis(engine: LevelsEngine, basis: ColumnBasis) -> LevelsEngine:
@@ -74,42 +76,11 @@ def with_basis(engine: LevelsEngine, basis: ColumnBasis) -> LevelsEngine:
 
 
 def with_other_knots(engine: LevelsEngine, slots: Sequence[SlotKnots]) -> LevelsEngine:
-    """Return a copy with other knots, where curves have the same values at all knots, and surfaces at all nodes.
-
-    If knots are added, curves stay as they are, and surfaces but for some of the triangles between new nodes. Records
-    of steps are those of the nearest hats and nodes.
-    """
-    new, basis = engine.copy(), engine.basis
-    assert basis is not None
-    found = with_knots(basis, slots)
-    if np.array_equal(found.basis.knots, basis.knots) and np.array_equal(found.basis.in_grid, basis.in_grid):
-        return new
-    levels, known = new.extended_levels(found), int(basis.known[0])
-    hats, nodes = hat_corners(basis, slots), node_corners(basis, slots)
-    for old, level, more in zip(engine.levels[1:], levels[1:], (False, True), strict=False):
-        interpolate_weights(old, level, slice(known, known + found.basis.hats), known + hats.numbers, hats.shares)
-        if more:
-            first, last = known + found.basis.hats, known + found.basis.added[2]
-            interpolate_weights(old, level, slice(first, last), known + basis.hats + nodes.numbers, nodes.shares)
-    new.replace(levels=levels, basis=with_inherited(engine, found))
+    """Return a copy with other knots, see `at_knots`."""
+    new = engine.copy()
+    assert new.basis is not None
+    new.set_levels(at_knots(new.levels, new.basis, slots))
     return new
-
-
-def interpolate_weights(old: Any, new: Any, features: slice, corners: Any, shares: Floats) -> None:
-    """Give features of a level the weights at these corners of an old one, which are features there, times shares."""
-
-    def mixed(w: Any) -> Any:
-        return np.sum(shares.reshape(*shares.shape, *(1,) * (w.ndim - 1)) * w[corners], axis=1)
-
-    before = iter(members_of(old))
-
-    def change(member: Any) -> None:
-        own = next(before).state
-        member.state.w[features] = mixed(own.w.astype(np.float64))
-        if own.total.shape[0]:
-            member.state.total[features] = mixed(own.total)
-
-    change_members(new, change)
 
 
 class LevelsMerge:
