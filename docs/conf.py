@@ -30,6 +30,8 @@ extensions = [
     "markdown_docstrings",
     "offline_mathjax",
     "repository_links",
+    "search_words",
+    "shell_cells",
     "whole_streams",
 ]
 exclude_patterns = ["_ext", "_templates"]

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import importlib.util
+import inspect
 import re
 import warnings
 from pathlib import Path
@@ -140,6 +141,34 @@ def test_options_of_scripts_exist(page):
         source = script_of(command).read_text(encoding="utf-8")
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", words):
             assert f'"{option}"' in source, f"{command} {option}"
+
+
+def documented_parameters(docstring):
+    """Return the names that have an entry of their own under Parameters."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?:^\w+\n-{3,}$|\Z)", docstring, re.MULTILINE | re.DOTALL)
+    entries = re.findall(r"^([A-Za-z_][\w, ]*?)(?: :.*)?$", section[1] if section else "", re.MULTILINE)
+    return [name.strip() for entry in entries for name in entry.split(",")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fiol.Learner",
+        "fiol.OneVsRest",
+        "fiol.FIOLClassifier",
+        "fiol.FIOLRegressor",
+        "fiol.PassiveAggressiveClassifier",
+        "fiol.PassiveAggressiveRegressor",
+        "fiol.river.FIOLClassifier",
+        "fiol.river.FIOLRegressor",
+        "fiol.train",
+        "fiol.read",
+    ],
+)
+def test_docstring_has_an_entry_for_every_parameter_and_no_other(name):
+    found = resolve(name)
+    assert documented_parameters(inspect.getdoc(found)) != []
+    assert sorted(documented_parameters(inspect.getdoc(found))) == sorted(inspect.signature(found).parameters)
 
 
 # --- commands -------------------------------------------------------------------------------------
@@ -310,28 +339,81 @@ def test_benchmark_page_is_short():
     assert len(words) <= 1500
 
 
+# --- search ---------------------------------------------------------------------------------------
+
+QUESTIONS = (DOCS / "questions.md").read_text(encoding="utf-8")
+
+
+def found_by():
+    """Return the section of every text by which the search of the pages finds sections of the page of questions."""
+    found = {}
+    for title, words in re.findall(r"^## (.+)\n\n<!-- Search words: (.+) -->$", QUESTIONS, re.MULTILINE):
+        for text in (title, *words.split(", ")):
+            assert text.lower() not in found, f"{title} and {found[text.lower()]} have {text!r}"
+            found[text.lower()] = title
+    return found
+
+
+def sections_for(query):
+    """Return the sections that Sphinx lists: their text contains the query and is at most twice as long."""
+    texts = [text for text in found_by() if query.lower() in text and len(text) <= 2 * len(query)]
+    return {found_by()[text] for text in texts}
+
+
+def test_every_question_has_search_words():
+    assert set(found_by().values()) == set(re.findall(r"^## (.+)$", QUESTIONS, re.MULTILINE))
+
+
 @pytest.mark.parametrize(
-    "query",
+    ("section", "queries"),
     [
-        "learning rate",
-        "class weights",
-        "probabilities",
-        "early stopping",
-        "serving",
-        "delayed labels",
-        "interactions",
-        "the paper",
-        "file size",
-        "model size",
-        "missing values",
-        "multiclass",
-        "threads",
-        "citing",
-        "upgrading",
-        "contributing",
+        ("Installing", ["install", "pip install", "docker"]),
+        ("Learning rate", ["learning rate", "lr", "step size", "which learning rate"]),
+        ("Scaling features", ["scaling", "normalize", "StandardScaler", "feature scaling"]),
+        ("Missing values (NaN)", ["missing values", "nan", "null", "imputation"]),
+        ("Class weights", ["class weights", "class_weight", "imbalanced classes", "imbalanced data", "unbalanced"]),
+        ("Probabilities", ["probabilities", "probability", "predict_proba", "calibration"]),
+        ("Early stopping", ["early stopping", "epochs", "number of epochs", "overfitting", "max_iter"]),
+        ("Serving", ["serving", "deploy", "deployment", "deploy a model", "rest api", "production"]),
+        ("Delayed labels", ["delayed labels", "late labels", "delayed feedback"]),
+        ("Interactions", ["interactions", "interaction", "feature crosses", "polynomial features"]),
+        ("The paper", ["the paper", "arxiv", "which paper"]),
+        ("Saving a model", ["save model", "load model", "pickle"]),
+        ("File size", ["file size", "model file size", "how big is a model"]),
+        ("Model size", ["model size", "memory", "memory usage"]),
+        ("Threads", ["threads", "thread safe", "multithreading", "n_jobs", "gpu", "cores"]),
+        ("Random seed", ["random seed", "random_state", "reproducible"]),
+        ("Slow first call", ["slow", "compile time", "numba"]),
+        ("Uncertainty", ["uncertainty", "confidence intervals", "prediction intervals"]),
+        ("Non-linear relations", ["nonlinear", "non-linear", "xgboost"]),
+        ("Feature selection", ["feature importance", "sparsity", "lasso"]),
+        ("Hyperparameters", ["hyperparameter tuning", "grid search", "cross validation"]),
+        ("Multiclass targets", ["multiclass", "softmax", "several classes"]),
+        ("Citing fiol", ["citing", "cite", "citation", "bibtex", "how to cite"]),
+        ("Upgrading", ["upgrading", "upgrade", "new version", "backwards compatibility", "deprecation"]),
+        ("Contributing", ["contributing", "contribute", "pull request", "bug report"]),
     ],
 )
-def test_search_for_a_common_question_finds_its_section(query):
-    """The search of the pages lists a section whose title contains the query and is at most twice as long."""
-    titles = re.findall(r"^## (.+)$", (ROOT / "docs" / "questions.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert [title for title in titles if query in title.lower() and len(title) <= 2 * len(query)]
+def test_search_in_words_of_newcomers_finds_the_section(section, queries):
+    assert {query: sections_for(query) for query in queries} == {query: {section} for query in queries}
+
+
+def test_words_of_a_section_become_entries_of_the_index_of_the_pages():
+    sphinx_testing = pytest.importorskip("sphinx.addnodes")
+    from docutils import nodes
+    from docutils.utils import new_document
+
+    spec = importlib.util.spec_from_file_location("search_words", DOCS / "_ext" / "search_words.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = new_document("questions")
+    section = nodes.section("", nodes.title("", "Class weights"), ids=["class-weights"])
+    page += section
+    comment = "<!-- Search words: imbalanced classes, unbalanced -->"
+    section += nodes.raw(comment, comment, format="html")
+    module.SearchWords(page).apply()
+    (index,) = page.findall(sphinx_testing.index)
+    assert [entry[1:4] for entry in index["entries"]] == [
+        ("imbalanced classes", "class-weights", "main"),
+        ("unbalanced", "class-weights", "main"),
+    ]
