@@ -121,6 +121,8 @@ def test_send_streams_files_and_pipes(tmp_path):
     with client_of(tmp_path / "j") as server:
         done = send(server, tmp_path / "rows.csv", "--target", "y", "--batch", "7")
         assert (done.exit_code, done.stderr) == (0, "40 rows sent to m\n")
+        done = send(server, "-", "--target", "y", "--id", "n", input=lines[0])
+        assert (done.exit_code, done.stderr) == (0, "1 row sent to m\n")
         done = send(server, "-", "--target", "y", "--id", "n", input="\n".join(lines))
         assert done.exit_code == 0, done.output
         done = send(server, tmp_path / "rows.jsonl", "--target", "y", "--id", "n")

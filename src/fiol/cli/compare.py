@@ -25,9 +25,13 @@ SIZES = "1e-4,1e-3,1e-2,1e-1,1,10,100,1e3,1e4"
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
 @data_options
 @comparing(
-    "--algorithm", "algorithms", multiple=True, metavar="NAME", help=f"May come again [default: {', '.join(COMPARED)}]."
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    metavar="NAME",
+    help=f"An algorithm; may be repeated [default: {', '.join(COMPARED)}].",
 )
-@comparing("--step-sizes", default=SIZES, show_default=True, metavar="SIZES", help="Numbers with commas between them.")
+@comparing("--step-sizes", default=SIZES, show_default=True, metavar="SIZES", help="Step sizes, separated by commas.")
 @comparing(
     "--steps",
     type=click.Choice(["scale_free", "adagrad", "constant"]),
@@ -38,7 +42,7 @@ SIZES = "1e-4,1e-3,1e-2,1e-1,1,10,100,1e3,1e4"
 @learning_options(comparing)
 @click.option("--report", type=click.Path(dir_okay=False), metavar="FILE", help="Write a page with a figure (.html).")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-@click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @handle_errors
 def compare(
     sources: tuple[str, ...], report: str | None, force: bool, as_json: bool, signals: Any, **options: Any

@@ -25,7 +25,7 @@ result_option = option_in("Result")
 @result_option("--force", is_flag=True, help="Replace FILE if it exists.")
 @result_option("--bits", type=click.IntRange(1, 30), help="For svmlight: number names by a hash, into 2^BITS.")
 @result_option("--names", type=click.Path(dir_okay=False), metavar="NAMES",
-         help="For svmlight: write the names of features as JSON text, one a line, from feature 1.")  # fmt: skip
+         help="For svmlight: write the names of features as JSON text, one per line, from feature 1.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object about it.")
 @handle_errors
 def convert_data(

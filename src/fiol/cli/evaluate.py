@@ -40,7 +40,7 @@ MOST_SHOWN = 12
 @click.command()
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.argument("sources", nargs=-1, required=True, metavar="DATA...")
-@click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @click.option(
     "--plot",
     type=click.Path(dir_okay=False),

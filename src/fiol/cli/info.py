@@ -61,9 +61,9 @@ def cache_folder() -> str:
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def info(as_json: bool) -> None:
-    """Versions, the cache of compiled code, cores, and which extras are installed."""
+    """Print versions, the cache of compiled code, cores, and which extras are installed."""
     found = found_here()
     if as_json:
         click.echo(json.dumps(found, indent=2))

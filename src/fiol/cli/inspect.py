@@ -22,7 +22,7 @@ COPIES_IN_MEMORY = 4
     show_default=True,
     help="Number of columns and features to show, those that matter most.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As a JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @handle_errors
 def inspect_model(model: str, top: int, as_json: bool, signals: Any) -> None:
     """Show what MODEL has learned, and which features matter most.

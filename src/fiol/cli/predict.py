@@ -28,7 +28,11 @@ from fiol.cli.terminal import echo, printable
     "best member). Noise of the target is not in it.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Where to write; whole or not at all."
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="The file to write; it appears when it is complete.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object per row instead of CSV with a header.")

@@ -24,7 +24,7 @@ EXPERIMENTS = {
 def reproduce() -> None:
     """Run the experiments of the paper: tables, figures and one page of HTML.
 
-    Each can be cut short with Ctrl-C; what was found until then is written.
+    Ctrl-C ends an experiment early; its results so far are written.
     """
 
 
@@ -64,7 +64,7 @@ def command(name: str, text: str) -> Callable[..., Any]:
     return run
 
 
-for _name, _text in {**EXPERIMENTS, "all": "All of them, one after the other."}.items():
+for _name, _text in {**EXPERIMENTS, "all": "All experiments, one after the other."}.items():
     command(_name, _text)
 
 

@@ -79,7 +79,7 @@ def send(
     finally:
         client.close()
         if sender is not None:
-            echo(f"{sender.sent:,} rows sent to {sender.name}", err=True)
+            echo(f"{sender.sent:,} {'row' if sender.sent == 1 else 'rows'} sent to {sender.name}", err=True)
 
 
 class Sender:

@@ -56,35 +56,73 @@ def parsed(kind: Any, value: Any, units: dict[str, Any], param: Any, ctx: Any) -
 @click.command("serve")
 @click.argument("models", nargs=-1, metavar="[NAME=]MODEL...")
 @click.option("--journal", default="fiol-journal", show_default=True, metavar="FOLDER", help="Journal and snapshots.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; others need a token.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes a free one.")
 @click.option(
-    "--read-token-file", type=click.Path(exists=True, dir_okay=False), help="Tokens that may read, one a line."
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on; all but the default need tokens."
 )
-@click.option("--write-token-file", type=click.Path(exists=True, dir_okay=False), help="Tokens that may write.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--read-token-file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="File of tokens that may read, one per line.",
+)
+@click.option(
+    "--write-token-file", type=click.Path(exists=True, dir_okay=False), help="File of tokens that may read and write."
+)
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate (PEM).")
-@click.option("--certificate-key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
-@click.option("--rate", type=click.FloatRange(0.0, min_open=True), help="Requests per second and client.")
-@click.option("--max-body", type=Size(), default="16m", show_default=True, help="Bytes of a request.")
-@click.option("--max-rows", type=click.IntRange(1), default=10_000, show_default=True, help="Rows of a request.")
-@click.option("--max-queue", type=click.IntRange(1), default=20_000, show_default=True, help="Rows that may wait.")
 @click.option(
-    "--max-pending", type=click.IntRange(1), default=1_000_000, show_default=True, help="Ids without a label."
+    "--certificate-key", type=click.Path(exists=True, dir_okay=False), help="Private key of the certificate (PEM)."
 )
-@click.option("--snapshot-every", type=Duration(), default="5m", show_default=True, help="While a model learns.")
-@click.option("--keep-snapshots", type=click.IntRange(2), default=5, show_default=True, help="Of each model.")
-@click.option("--keep-records", type=Duration(), default="30d", show_default=True, help="Age of the journal's records.")
+@click.option("--rate", type=click.FloatRange(0.0, min_open=True), help="Most requests per second of one client.")
+@click.option("--max-body", type=Size(), default="16m", show_default=True, help="Most bytes of a request.")
+@click.option("--max-rows", type=click.IntRange(1), default=10_000, show_default=True, help="Most rows of a request.")
+@click.option(
+    "--max-queue", type=click.IntRange(1), default=20_000, show_default=True, help="Most rows that wait to be learned."
+)
+@click.option(
+    "--max-pending",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Most predictions that wait for a label.",
+)
+@click.option(
+    "--snapshot-every",
+    type=Duration(),
+    default="5m",
+    show_default=True,
+    help="Time between snapshots while a model learns.",
+)
+@click.option(
+    "--keep-snapshots", type=click.IntRange(2), default=5, show_default=True, help="Snapshots to keep of each model."
+)
+@click.option(
+    "--keep-records",
+    type=Duration(),
+    default="30d",
+    show_default=True,
+    help="Age at which records of the journal are removed.",
+)
 @click.option("--max-journal", type=Size(), help="Size above which records before the oldest snapshot are removed.")
 @click.option(
-    "--early", type=click.Choice(["hold", "drop", "refuse"]), help="Labels before their prediction. Default: hold."
+    "--early",
+    type=click.Choice(["hold", "drop", "refuse"]),
+    help="Labels that come before their prediction [default: hold].",
 )
 @click.option(
-    "--late", type=click.Choice(["drop", "learn", "refuse"]), help="Labels of expired predictions. Default: drop."
+    "--late", type=click.Choice(["drop", "learn", "refuse"]), help="Labels of expired predictions [default: drop]."
 )
 @click.option(
-    "--conflict", type=click.Choice(["keep", "learn", "refuse"]), help="Second labels that differ. Default: keep."
+    "--conflict",
+    type=click.Choice(["keep", "learn", "refuse"]),
+    help="Second labels that differ [default: keep the first].",
 )
-@click.option("--horizon", type=Duration(), help="When predictions without a label expire. Default: 7d.")
+@click.option("--horizon", type=Duration(), help="Time after which predictions without a label expire [default: 7d].")
 @click.option("--default-label", help="Label that expired predictions are learned with (JSON, or text).")
 def serve(models: tuple[str, ...], **options: Any) -> None:
     """Serve models that learn while they predict.

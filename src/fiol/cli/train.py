@@ -45,7 +45,7 @@ learning, repeating, keeping = option_in("Learning"), option_in("Passes"), optio
     "too; auto: what suits the table. linear is the smallest and the easiest to read; compare by --holdout "
     "[default: auto for the columns of a table, linear for text and sparse formats].",
 )
-@learning("--max-features", type=click.IntRange(1), help="Hold at most this many features with a weight other than 0.")
+@learning("--max-features", type=click.IntRange(1), help="Keep at most this many features with a weight other than 0.")
 @learning(
     "--class-weight",
     metavar="WEIGHTS",

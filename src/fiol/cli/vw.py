@@ -23,13 +23,13 @@ NAMESPACE = re.compile(rb"\|(?:([^ \t\r\n|:]+)|[ \t]+[^ \t\r\n|])")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- OPTIONS...")
 @click.option("--dry-run", is_flag=True, help="Print the commands, and run none.")
 def vowpal_wabbit(words: tuple[str, ...], dry_run: bool) -> None:
-    """Do what `vw OPTIONS` would do, and say by which commands of fiol.
+    """Run a command of Vowpal Wabbit: print and run the commands of fiol that correspond to it.
 
-    Understood are -d, -f, -i, -t, -p, -r, --link, --binary, --probabilities, --loss_function, --quantile_tau, --oaa,
+    Translated are -d, -f, -i, -t, -p, -r, --link, --binary, --probabilities, --loss_function, --quantile_tau, --oaa,
     --named_labels, -b, -q, --cubic, --interactions, --ngram, --ignore, --keep, --l1, --l2, --sgd, --ftrl, --coin, -l,
     --passes, --holdout_off, --holdout_period, --early_terminate, --noconstant, --random_seed and --quiet.
-    Caches, schedules of step sizes, readable models and options of its output are skipped with a note. All other
-    options are an error, above all those that change what is learned.
+    Caches, readable models, options of its output and, without --sgd, learning rates and schedules are ignored with a
+    note. All other options are errors.
 
     The learner is fiol's: models are not the same. Predictions are CSV with a header.
 

@@ -6,8 +6,8 @@ import click
 
 
 @click.command()
-@click.option("--loss", "losses", multiple=True, help="A loss by its name, as estimators take it; may come again.")
-@click.option("--penalty", "penalties", multiple=True, help="none, l1, l2 or elasticnet; may come again.")
+@click.option("--loss", "losses", multiple=True, help="A loss by its name, as estimators take it; may be repeated.")
+@click.option("--penalty", "penalties", multiple=True, help="none, l1, l2 or elasticnet; may be repeated.")
 @click.option("--model", "models", multiple=True, type=click.Path(exists=True, dir_okay=False), help="A saved model.")
 def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[str, ...]) -> None:
     """Compile ahead, for images and servers: later processes find everything in the cache.
