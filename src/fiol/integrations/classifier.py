@@ -67,11 +67,14 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
     class_weight : None, "balanced" or a dict: the weight of every row is multiplied by that of its class.
     n_jobs : the number of threads for classes that are learned one against the rest: None is 1, -1 all processors. It
         does not change the model. Two classes, and losses for all classes at once, are learned by one thread.
+
+    Notes
+    -----
     `fit` with one pass and no shuffling, `partial_fit` in chunks of any size and `fiol.Learner.learn` give the
     same weights to the bit; for more than two classes if the loss is named, or the first `partial_fit` names the
     classes, as "auto" may choose another loss otherwise. `partial_fit` reads the parameters in its first call.
 
-    `fit` closes the set of classes: a later `partial_fit` refuses labels that `fit` has not seen.
+    After `fit` the set of classes is closed: `partial_fit` refuses labels that `fit` has not seen.
     If the first `partial_fit` names no `classes`, new ones may appear at any time. One against the rest, the model is
     exactly the one that had them from the start, for the work of two more classes: a learner for which every row was
     negative becomes that of the next class. Where all classes are learned at once, the weights of a new one start at 0.

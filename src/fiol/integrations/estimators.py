@@ -75,7 +75,7 @@ from fiol.regret import Ledger
 #: The number of entries of `loss_curve_` that are kept: a stream of single events must not fill the memory.
 CURVE = 100_000
 
-FIT_DOCS = """
+FIT_DOCS = """\
     tune : None, or lists of values by parameter, such as {"alpha": [1e-5, 1e-4, 1e-3]}, of alpha, l1_ratio, penalty,
         step_size and algorithm. Every combination is a learner of its own in the same pass. Predictions are those of
         the combination with the least progressive loss so far (of each class, one against the rest).

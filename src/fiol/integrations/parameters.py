@@ -67,7 +67,8 @@ UPDATE_DOCS = """
     positive : keep the weights at 0 or above.
     fit_intercept : whether there is an intercept.
     features : "linear" (every column as it is), "additive" (a curve for every column of numbers, too), "pairwise" or
-        "auto" (a table of cells for every pair of columns as well): docs/guides/tables.md. For ensembles.
+        "auto" (a table of cells for every pair of columns as well), or a `fiol.TableBasis`: docs/guides/tables.md. Only
+        ensembles have curves and pairs.
 """
 
 
@@ -97,7 +98,7 @@ class UpdateParameters:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}\n", cls._parameter_docs.lstrip("\n"))
+        cls.__doc__ = (cls.__doc__ or "").replace("    {parameters}\n", cls._parameter_docs.strip("\n") + "\n")
 
     def update_parameters(self) -> dict[str, Any]:
         """Return the parameters that describe the update, by name; curves and pairs need an ensemble."""

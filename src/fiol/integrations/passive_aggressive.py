@@ -207,8 +207,8 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
     class_weight : None, "balanced" or a dict; the weight of the positive class of each learner multiplies its steps.
     average : whether to predict with the average of the weights, or from which row on they are averaged.
     n_jobs : the number of threads for classes that are learned one against the rest. It does not change the model.
-    fit_intercept, max_iter, tol, early_stopping, validation_fraction, n_iter_no_change, shuffle, verbose, random_state,
-        warm_start : as for `fiol.FIOLClassifier`.
+    fit_intercept, max_iter, tol, early_stopping, validation_fraction, n_iter_no_change : as for `fiol.FIOLClassifier`.
+    shuffle, verbose, random_state, warm_start : as for `fiol.FIOLClassifier`.
 
     Attributes
     ----------
@@ -320,8 +320,8 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
     loss : "epsilon_insensitive" (PA-I) or "squared_epsilon_insensitive" (PA-II).
     epsilon : errors up to it do not count.
     average : whether to predict with the average of the weights, or from which row on they are averaged.
-    fit_intercept, max_iter, tol, early_stopping, validation_fraction, n_iter_no_change, shuffle, verbose, random_state,
-        warm_start : as for `fiol.FIOLRegressor`.
+    fit_intercept, max_iter, tol, early_stopping, validation_fraction, n_iter_no_change : as for `fiol.FIOLRegressor`.
+    shuffle, verbose, random_state, warm_start : as for `fiol.FIOLRegressor`.
 
     Attributes
     ----------

@@ -45,6 +45,8 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         "poisson" (for counts: predicts exp(score)), or a `fiol.Loss`, such as `fiol.Quantile(0.9)`.
     {parameters}
 
+    Notes
+    -----
     `fit` with one pass and no shuffling, `partial_fit` in chunks of any size and `fiol.Learner.learn` give the
     same weights to the bit. `partial_fit` reads the parameters in its first call.
 

@@ -72,6 +72,8 @@ InnerModel = Union[Learner, OneVsRest]
 RIVER_DOCS = """
     bits : fold all features into 2**bits by hashing. By default every feature has a weight of its own.
 
+    Notes
+    -----
     Values are numbers; text is part of the name: {"color": "red"} is {"color=red": 1}. `learn_many` gives the same
     bits as `learn_one` for the same rows one by one. Features need no scaling, and no parameter has to be tuned.
 """

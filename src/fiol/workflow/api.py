@@ -81,9 +81,20 @@ def train(
 def read(data: Any, target: str | None = None, *, on_error: str = "missing", **options: Any) -> Iterator[Batch]:
     """Yield the rows of files in batches: `for batch in fiol.read("clicks.csv", target="clicked")`.
 
-    A batch has rows `X` and targets `y` for `Learner.learn(batch.X, batch.y, batch.weights)`, and `tags`, `place` and
-    `rows`. Options are those of `fiol.train` that concern data: weight, tag, format, columns, pairs, reader.
+    Parameters
+    ----------
+    data : path of a file or folder, pattern, list of these, open file, or a frame of any library.
+    target : the column of targets, where there are columns; without it `y` of a batch is None.
+    on_error : what to do with lines and cells that cannot be read: "missing", "skip" or "stop", as in `fiol train`.
+    options : those of `fiol.train` that concern data: weight, tag, format, columns, missing, pairs, reader.
 
+    Yields
+    ------
+    Batches with rows `X`, targets `y` and `weights` for `Learner.learn(batch.X, batch.y, batch.weights)`, and `tags`,
+    `place` (the file and the first line) and `rows` (how many).
+
+    Examples
+    --------
     >>> import io, fiol
     >>> file = io.BytesIO(b"size,sold\\n1,no\\n2,yes\\n")
     >>> [(batch.rows, batch.y.tolist()) for batch in fiol.read(file, target="sold")]

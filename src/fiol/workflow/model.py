@@ -412,11 +412,19 @@ class TrainedSnapshot(Snapshot):
 
 
 class TrainedModel(Trained, Learner):
-    """A `Learner` with labels and with what is known about its data: returned by `fiol.train` and `fiol.load`.
+    """A `Learner` that knows its labels and columns: `fiol.train` and `fiol.load` return it.
 
-    Beside the methods of a `Learner` it has `labels`, `columns`, `predict` (labels, or numbers), `predict_proba`,
-    `evaluate` and `report`, and it learns from labels as it predicts them. Rows are frames, dicts, arrays, or names of
-    files.
+    In addition to the methods of a `Learner` it has `labels`, `columns`, `predict` (labels, or numbers),
+    `predict_proba`, `evaluate` and `report`. `learn` takes labels as `predict` returns them. Rows are frames, dicts,
+    arrays, or names of files.
+
+    Examples
+    --------
+    >>> import pandas as pd, fiol
+    >>> frame = pd.DataFrame({"city": ["Rome", "Oslo"] * 99, "sold": ["yes", "no"] * 99})
+    >>> model = fiol.train(frame, target="sold")
+    >>> model.labels, model.columns, model.predict([{"city": "Rome"}]).tolist()
+    (['no', 'yes'], ('city',), ['yes'])
     """
 
 
