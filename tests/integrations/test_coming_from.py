@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import river
 from river import linear_model, optim
 from scipy import sparse
 from sklearn.linear_model import SGDClassifier, SGDRegressor
@@ -326,6 +327,15 @@ def test_weighted_log_loss_matches_river():
     assert ours.weights[True] == pytest.approx(dict(theirs.weights), rel=1e-9)
 
 
+def test_averages_of_river_have_no_effect():
+    if tuple(map(int, river.__version__.split(".")[:2])) < (0, 26):
+        pytest.skip("the guide is about River 0.26")
+    X, y = data()
+    plain = learned(linear_model.LogisticRegression(optim.SGD(0.1)), X, y > 0)
+    averaged = learned(linear_model.LogisticRegression(optim.Averager(optim.SGD(0.1))), X, y > 0)
+    assert dict(averaged.weights) == dict(plain.weights)
+
+
 # --- Vowpal Wabbit ------------------------------------------------------------------------------
 
 
@@ -359,8 +369,8 @@ def test_ftrl_proximal_matches_vowpal_wabbit():
 # --- the page -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [SGDClassifier, SGDRegressor])
-def test_docs_cover_all_options_of_scikit_learn(model):
+@pytest.mark.parametrize("model", [SGDClassifier, SGDRegressor, fiol.FIOLClassifier, fiol.FIOLRegressor])
+def test_docs_cover_all_options_of_scikit_learn_and_of_fiol(model):
     section = SCIKIT_LEARN[SCIKIT_LEARN.index("## SGDClassifier") : SCIKIT_LEARN.index("## PassiveAggressive")]
     for name in inspect.signature(model).parameters:
         assert re.search(rf"`[^`]*\b{name}\b[^`]*`", section), name
