@@ -341,16 +341,15 @@ def test_benchmark_page_is_short():
 
 # --- search ---------------------------------------------------------------------------------------
 
-QUESTIONS = (DOCS / "questions.md").read_text(encoding="utf-8")
-
 
 def found_by():
-    """Return the section of every text by which the search of the pages finds sections of the page of questions."""
+    """Return the section of every text by which the search of the pages finds a question, or a page with words."""
     found = {}
-    for title, words in re.findall(r"^## (.+)\n\n<!-- Search words: (.+) -->$", QUESTIONS, re.MULTILINE):
-        for text in (title, *words.split(", ")):
-            assert text.lower() not in found, f"{title} and {found[text.lower()]} have {text!r}"
-            found[text.lower()] = title
+    for text_of_page in (page.read_text(encoding="utf-8") for page in PAGES):
+        for level, title, words in re.findall(r"^(##?) (.+)\n\n<!-- Search words: (.+) -->$", text_of_page, re.M):
+            for text in [title] * (level == "##") + words.split(", "):
+                assert text.lower() not in found, f"{title} and {found[text.lower()]} have {text!r}"
+                found[text.lower()] = title
     return found
 
 
@@ -361,7 +360,8 @@ def sections_for(query):
 
 
 def test_every_question_has_search_words():
-    assert set(found_by().values()) == set(re.findall(r"^## (.+)$", QUESTIONS, re.MULTILINE))
+    questions = set(re.findall(r"^## (.+)$", (DOCS / "questions.md").read_text(encoding="utf-8"), re.MULTILINE))
+    assert questions <= set(found_by().values())
 
 
 @pytest.mark.parametrize(
@@ -392,6 +392,13 @@ def test_every_question_has_search_words():
         ("Citing fiol", ["citing", "cite", "citation", "bibtex", "how to cite"]),
         ("Upgrading", ["upgrading", "upgrade", "new version", "backwards compatibility", "deprecation"]),
         ("Contributing", ["contributing", "contribute", "pull request", "bug report"]),
+        ("Columns of tables", ["one hot encoding", "categorical features"]),
+        ("Drift", ["concept drift"]),
+        ("Text", ["text classification", "bag of words"]),
+        ("Huge files", ["incremental learning", "out of core"]),
+        ("Choosing a penalty", ["regularization", "ridge"]),
+        ("Updating a model every day", ["retraining", "warm start"]),
+        ("Your own loss, penalty or step size", ["custom loss"]),
     ],
 )
 def test_search_in_words_of_newcomers_finds_the_section(section, queries):
