@@ -103,7 +103,7 @@ def plot_step(
     >>> from fiol import L1, Squared
     >>> ax = plot_step([1.0, 2.0], 3.0, [0.5, -1.0], loss=Squared(), regularizer=L1(0.5), ax=Figure().subplots())
     >>> ax.get_xlabel()
-    '$\\\\beta$: how hard the loss pulls'
+    '$\\\\beta$, the pull of the loss'
 
     References
     ----------
@@ -123,7 +123,7 @@ def plot_step(
     draw_weights(ax, curves, step.beta)
     draw_loss(ax, curves, loss, row)
     draw_steps(ax, curves, step)
-    ax.set(xlim=(curves.low, curves.high), xlabel="$\\beta$: how hard the loss pulls")
+    ax.set(xlim=(curves.low, curves.high), xlabel="$\\beta$, the pull of the loss")
     ax.set(ylim=(curves.bottom, curves.top), ylabel="score $z = \\langle x, w\\rangle$")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
@@ -153,7 +153,7 @@ def draw_weights(ax: Axes, curves: StepCurves, root: float) -> None:
         right = min(bends[bends > root], default=curves.high)
         on = (left <= betas) & (betas <= right)
         ax.plot(betas[on], scores[on], **PIECE, label="the piece with the root")
-    ax.plot(betas, scores, color=BLUE, lw=2.2, label="weights: the score $g(\\beta)$ they answer with")
+    ax.plot(betas, scores, color=BLUE, lw=2.2, label="score $g(\\beta)$ of the weights for $\\beta$")
     if bends.size:
         ax.plot(bends, np.interp(bends, betas, scores), **BENDS, label="breakpoints of $g$")
 
@@ -162,7 +162,7 @@ def draw_loss(ax: Axes, curves: StepCurves, loss: Loss, row: Row) -> None:
     """Draw the score at which the loss has the pull beta."""
     z = np.linspace(curves.bottom, curves.top, 1001)
     pulls = [-row.weight * loss.grad(score, row.y) for score in z.tolist()]
-    ax.plot(pulls, z, color=RED, lw=2.2, label="loss: the score $z$ where $\\beta=-\\varphi'(z)$")
+    ax.plot(pulls, z, color=RED, lw=2.2, label="score $z$ at which the loss pulls by $\\beta=-\\varphi'(z)$")
 
 
 def draw_steps(ax: Axes, curves: StepCurves, step: Step) -> None:
