@@ -55,3 +55,11 @@ def test_release_workflow_compares_the_tag_with_the_version():
     for tag, code in ((f"v{fiol.__version__}", 0), ("v99.0.0", 1), (fiol.__version__, 1)):
         environment = {**os.environ, "GITHUB_REF_NAME": tag}
         assert subprocess.run(["sh", "-c", command], cwd=ROOT, env=environment).returncode == code
+
+
+def test_workflow_of_github_runs_the_targets_of_the_submission_script():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    (matrix,) = re.findall(r"^        target: \[(.+)\]$", workflow, re.M)
+    targets = [*re.findall(r"- run: make ([a-z-]+)", workflow), *matrix.split(", ")]
+    assert sorted(targets) == sorted(re.findall(r"^run ([a-z-]+)", script, re.M))
