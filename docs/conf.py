@@ -52,6 +52,7 @@ autosummary_generate = True
 autodoc_mock_imports = ["pyspark"]
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 templates_path = ["_templates"]
 
 # --- appearance -------------------------------------------------------------------------------
