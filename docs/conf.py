@@ -59,6 +59,7 @@ templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"fiol {release}"
 html_static_path = ["_static"]
+html_favicon = str(ROOT / "src" / "fiol" / "server" / "static" / "icon.svg")
 html_css_files = ["fiol.css"]
 html_search_scorer = str(Path(__file__).parent / "_static" / "search_order.js")
 html_show_sourcelink = False
