@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
@@ -318,3 +319,33 @@ def test_file_with_another_delimiter_gives_a_hint(tmp_path):
     table().to_csv(tmp_path / "new.csv", index=False, sep=";")
     with pytest.raises(SourceError, match=r"another delimiter\? reader=\{'delimiter': ';'\}"):
         model.scores(tmp_path / "new.csv")
+
+
+def nested_table():
+    """Return rows with a column of dicts, some of which are missing or lack a key."""
+    frame = table()
+    places = [{"city": city, "more": {"size": size}} for city, size in zip(frame["city"], frame["size"], strict=True)]
+    places[3], places[7] = None, {"city": "Rome", "more": None}
+    return pd.DataFrame({"age": frame["age"], "place": places, "sold": frame["sold"]})
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_frames_with_structs_have_the_scores_of_the_same_rows_as_dicts(library, recwarn):
+    frame = nested_table()
+    polars_frame = pl.from_pandas(frame)
+    frames = {"pandas": frame, "polars": polars_frame, "pyarrow": polars_frame.to_arrow()}
+    model = fiol.train(frames[library], target="sold", algorithm="FIOL")
+    assert model.columns == ("age", "place.city", "place.more.size")
+    rows = frames[library][:9] if library != "pyarrow" else frames[library].slice(0, 9)
+    scores, learned = model.scores(rows), model.copy().learn(rows, frame["sold"][:9])
+    assert not recwarn.list
+    dicts = polars_frame[:9].drop("sold").to_dicts()
+    np.testing.assert_array_equal(scores, model.scores(dicts))
+    np.testing.assert_array_equal(learned, model.copy().learn(dicts, frame["sold"][:9]))
+
+
+def test_unknown_columns_of_plain_values_are_not_taken_for_structs(recwarn):
+    model = fiol.train(nested_table(), target="sold", algorithm="FIOL")
+    model.scores(table()[["age"]].assign(place="Rome"))
+    assert "no columns of the model, and are left out: 'place'" in str(recwarn.list[0].message)
+    assert "which count as missing: 'place.city', 'place.more.size'" in str(recwarn.list[1].message)

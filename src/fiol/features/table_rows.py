@@ -19,7 +19,15 @@ import numpy as np
 from fiol.features.cell_rules import is_marker, is_missing, words_of_text
 from fiol.features.column_values import BadValueError, ColumnValues, ListedValues, columns_of
 from fiol.features.feature_columns import FeatureColumn
-from fiol.features.frames import REAL_NUMBERS, Frame, enumeration, frame_labels, refuse_columns, sparse_entries
+from fiol.features.frames import (
+    REAL_NUMBERS,
+    Frame,
+    enumeration,
+    frame_labels,
+    narwhals,
+    refuse_columns,
+    sparse_entries,
+)
 from fiol.features.named_rows import NamedRows
 from fiol.features.table_encoding import Column, TableEncoding
 
@@ -209,19 +217,49 @@ def checked_rows(
     if frame is None:
         unknown.note(encoding, X)
         return named_rows_of_dicts(encoding, X)
-    absent, others = encoding.other_columns(frame_labels(frame))
+    labels, is_nested = labels_with_nested(encoding, frame)
+    absent, others = encoding.other_columns(labels)
     if absent and (learning or has_no_column(encoding, absent)):
         refuse_columns(absent, others)
     unknown.note_columns(encoding, others, absent, len(frame))
+    if is_nested:
+        known = [(i, label) for i, label in enumerate(frame_labels(frame)) if label not in others]
+        return named_rows_of_dicts(encoding, [{label: row[i] for i, label in known} for row in frame.rows()])
     return encoding.named_rows(frame, all_columns=False)
 
 
 def refuse_absent_columns(encoding: TableEncoding | None, frame: Frame) -> None:
     """Raise ValueError if a frame to learn from lacks a column of an encoding that has been completed."""
     if encoding is not None and encoding.complete:
-        absent, others = encoding.other_columns(frame_labels(frame))
+        absent, others = encoding.other_columns(labels_with_nested(encoding, frame)[0])
         if absent:
             refuse_columns(absent, others)
+
+
+def labels_with_nested(encoding: TableEncoding, frame: Frame) -> tuple[list[str], bool]:
+    """Return the labels of a frame, those of an encoding for columns of structs or dicts, and whether there are such.
+
+    >>> import pandas as pd
+    >>> from fiol.features.frames import as_frame
+    >>> frame = as_frame(pd.DataFrame({"id": [1, 2], "user": [{"age": 30}, None]}))
+    >>> labels_with_nested(TableEncoding.from_spec({"id": "number", "user.age": "number"}), frame)
+    (['id', 'user.age'], True)
+    """
+    labels, inner = frame_labels(frame), dict[str, list[str]]()
+    absent = set(encoding.names).difference(labels)
+    unknown = set(labels).difference(encoding.names) if absent else ()
+    for name in absent if unknown else ():
+        for k, character in enumerate(name):
+            if character == "." and name[:k] in unknown:
+                inner.setdefault(name[:k], []).append(name)
+    nested = {label: names for label, names in inner.items() if holds_dicts(frame, labels.index(label))}
+    return [name for label in labels for name in nested.get(label, [label])], bool(nested)
+
+
+def holds_dicts(frame: Frame, i: int) -> bool:
+    """Return whether the cells of column `i` that are not missing are dicts, as those of structs are."""
+    cells = narwhals().from_native(frame.columns([i])[0], series_only=True).to_list()
+    return all(isinstance(cell, dict) or is_missing(cell) for cell in cells)
 
 
 def has_no_column(encoding: TableEncoding, absent: Sequence[str]) -> bool:
