@@ -161,6 +161,7 @@ def test_model_page_has_weights_and_recipe(tmp_path):
         assert page["recipe"]["component"] == "Update"
         assert page["importances"]
         assert client.get("/models/m?most=x").status == 422
+        assert client.get("/models/m?most=%C2%B2").status == 422  # a digit to Python, but no number
 
 
 def test_classes_and_numbers_are_served(tmp_path):
@@ -224,6 +225,17 @@ def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
     assert registry.add_file("m", "anything", {"late": "refuse"}) == "continues from the journal"
     assert registry.models["m"].rules == LabelRules(early="drop", late="refuse", default="no")
     registry.close()
+
+
+def test_default_label_that_the_model_does_not_have_is_refused(tmp_path):
+    with client_of(tmp_path) as client:
+        answer = client.request("PUT", "/models/m/rules", {"default": "maybe"})
+        assert answer.status == 422
+        assert "the default label of 'm': the target 'maybe' is neither" in answer.json()["error"]["reason"]
+        assert client.registry.models["m"].rules == LabelRules()
+        added = client.request("PUT", "/models/n", {"specification": SPECIFICATION, "rules": {"default": 3}})
+        assert (added.status, [*client.registry.models]) == (422, ["m"])
+        assert client.request("PUT", "/models/m/rules", {"default": "no"}).status == 200
 
 
 def test_start_with_another_file_than_the_journal_began_with_is_reported(tmp_path):

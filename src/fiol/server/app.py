@@ -276,7 +276,7 @@ async def show_model(server: Server, request: Request) -> Response:
     """Describe a model: recipe, columns, weights and importances by name."""
     served = server.registry.get(request.path_params["name"])
     most = request.query_params.get("most", "50")
-    if not most.isdigit() or len(most) > 7:
+    if not most.isdecimal() or len(most) > 7:
         raise RefusedError(f"most is a whole number, got {most!r}")
     return json_response(await run_in_threadpool(model_page, served, int(most)))
 

@@ -144,6 +144,7 @@ class Registry:
             check_same_labels(self.models[shadow_of].model, model)
         model.meta.pop("serving", None)
         served = ServedModel(name, model, rules, shadow_of)
+        served.check_rules(rules)
         served.source = source
         self._replace(served, model, "add", source, new=True)
         self.models[name] = served
@@ -223,6 +224,7 @@ class Registry:
     def set_rules(self, name: str, rules: LabelRules) -> None:
         """Change the rules for labels of a model."""
         served = self.get(name)
+        served.check_rules(rules)
         self.journal.begin()
         self.journal.connection.execute("UPDATE models SET rules = ? WHERE name = ?", (encode(rules), name))
         self.journal.commit()

@@ -150,6 +150,13 @@ class ServedModel:
             raise refused_rows(error, len(rows)) from None
         return EncodedRows(X, y, given, entries)
 
+    def check_rules(self, rules: LabelRules) -> None:
+        """Raise RefusedError if the model cannot learn the default label of expired predictions."""
+        try:
+            self._targets([] if rules.default is None else [rules.default])
+        except RefusedError as error:
+            raise RefusedError(f"the default label of {self.name!r}: {error.reason}") from None
+
     def _targets(self, labels: Sequence[Label]) -> Any:
         """Return labels in the form of the loss; RefusedError for one that the model does not have."""
         if isinstance(self.model, OneVsRest) or not labels:
