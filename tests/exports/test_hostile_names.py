@@ -224,3 +224,20 @@ def test_exported_files_run_nothing(tmp_path):
     )
     assert (done.stdout, done.stderr) == ("", "")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["out.json", "out.sql", "out.python", path.name])
+
+
+@pytest.mark.parametrize("name", ["True", "false"])
+def test_sqlite_refuses_columns_that_an_inner_select_loses(name):
+    """SQLite calls them `column1` there, and takes the quoted name for a text, without an error."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.normal(size=200), "other": rng.normal(size=200)})
+    target = np.where(frame[name] > 0.0, "yes", "no")
+    curves = fiol.train(frame.assign(sold=target), target="sold", features="additive")
+    with pytest.raises(NoExportError, match=f"loses the column '{name}': rename it"):
+        curves.to_sql(dialect="sqlite")
+    assert "OFFSET 0" in curves.to_sql(dialect="duckdb")
+    model = fiol.train(frame.assign(sold=target), target="sold", features="linear", algorithm="FIOL")
+    with sqlite3.connect(":memory:") as base:
+        frame.to_sql("data", base, index=False)
+        found = [score for (score,) in base.execute(model.to_sql(dialect="sqlite"))]
+    np.testing.assert_allclose(found, model.scores(frame), rtol=1e-12, atol=1e-12)

@@ -73,7 +73,20 @@ def sql_scores(model: Any, table: str = "data", column: str = "f{}", dialect: st
         rows = select_moments(linear.table_encoding.columns, rows, own)
     if linear.basis is not None:
         rows = inner_select(linear.basis, lambda slot: slot_source(linear, slot, column, own), rows, own)
+    if rows != identifier(table):
+        refuse_lost_columns(linear, own)
     return "SELECT\n" + ",\n".join(columns) + f"\nFROM {rows}\n"
+
+
+def refuse_lost_columns(model: ExportedModel, dialect: Dialect) -> None:
+    """Raise NoExportError for a column that an inner SELECT of the database renames."""
+    encoding = model.table_encoding
+    columns = model.names or () if encoding is None else [one.name for one in encoding.columns if not one.is_left_out]
+    lost = next((name for name in map(str, columns) if name.lower() in dialect.lost_columns), None)
+    if lost is not None:
+        raise NoExportError(
+            f"an inner SELECT of the database loses the column {lost!r}: rename it, or export to python"
+        )
 
 
 def score_expression(model: ExportedModel, k: int, column: str, dialect: Dialect) -> str:

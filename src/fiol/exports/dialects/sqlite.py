@@ -16,6 +16,7 @@ class Sqlite(Dialect):
 
     name = "sqlite"
     fence = " LIMIT -1 OFFSET 0"
+    lost_columns = frozenset(("true", "false"))
 
     def floor(self, number: str) -> str:
         """Return the largest whole number that is at most a number; many builds of SQLite have no FLOOR."""

@@ -20,6 +20,8 @@ class Dialect:
     name = "standard"
     #: The end of a nested SELECT whose expressions must not be copied into the outer one, each time they are used.
     fence = ""
+    #: Names of columns, in lower case, that `*` in an inner SELECT renames.
+    lost_columns: frozenset[str] = frozenset()
 
     # --- numbers ------------------------------------------------------------------------------
 
