@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from contextlib import nullcontext, redirect_stdout
+from copy import deepcopy
 from itertools import pairwise
 
 import numba
@@ -291,6 +292,31 @@ def test_warm_start_continues(monkeypatch):
     with pytest.raises(TypeError, match=r'Softmax goes with Ridge.*: use penalty=None or "l2", or loss="log_loss"$'):
         FIOLClassifier("softmax", penalty="l1").fit(X, codes)
     assert streamed.t_ == 101.0
+
+
+@pytest.mark.parametrize("change", [{"penalty": "l1"}, {"features": "additive"}])
+def test_warm_start_names_parameters_that_cannot_start_from_weights(change, monkeypatch):
+    interpret(monkeypatch)
+    X, codes = blobs()
+    model = FIOLClassifier(**ONE_PASS, warm_start=True).fit(X[:40], codes[:40])
+    before = model.coef_
+    with pytest.raises(ValueError, match="with warm_start, a parameter of steps has changed, but curves, pairs"):
+        model.set_params(**change).fit(X[:40], codes[:40])
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+@pytest.mark.parametrize("model", [FIOLClassifier(), FIOLRegressor()], ids=["classifier", "regressor"])
+def test_sparse_rows_one_by_one_have_the_sample_weights_that_many_have(model, monkeypatch):
+    interpret(monkeypatch)
+    X, codes = blobs()
+    model = clone(model).partial_fit(X, codes)
+    row, label = sparse.csr_matrix(X[:1]), codes[:1]
+    expected = deepcopy(model).partial_fit(X[:1], label, sample_weight=[2.0]).coef_
+    for weight in (2.0, [2.0], np.array([2.0]), pd.Series([2.0], index=[7])):
+        np.testing.assert_array_equal(deepcopy(model).partial_fit(row, label, sample_weight=weight).coef_, expected)
+    for weight in ([], [1.0, 2.0], [[2.0]]):
+        with pytest.raises(ValueError, match=r"Sample weights|sample_weight|0 sample\(s\)"):
+            model.partial_fit(row, label, sample_weight=weight)
 
 
 # --- when to stop -----------------------------------------------------------------------------

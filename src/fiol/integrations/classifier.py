@@ -34,12 +34,12 @@ from fiol.features.targets import check_range
 from fiol.integrations.estimators import LinearEstimator
 from fiol.integrations.fitting import accuracy, continued
 from fiol.integrations.validation import (
-    CSR_TYPES,
     THREADS,
     NameOptions,
     all_or_nothing,
     check_labels,
     class_weights,
+    is_event,
     one_array,
     unless_refused,
     validate_data,
@@ -202,7 +202,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Any = None) -> FIOLClassifier:
         """Learn one round per row for every learner; an error is raised before the first round and changes nothing."""
-        if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1 and self._learn_event(X, y[0], sample_weight):
+        if is_event(X, y, sample_weight) and self._learn_event(X, y[0], sample_weight):
             return self
         with unless_refused(self):
             if frame is None:
@@ -244,7 +244,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         rest = self._model
         if not isinstance(rest, OneVsRest) or label not in rest.core.labels.codes:
             return False
-        weight = 1.0 if sample_weight is None else sample_weight[0]
+        weight = 1.0 if sample_weight is None else float(sample_weight[0])
         if self._class_weights is not None:
             weight *= self._class_weights[rest.core.labels.codes[label]]
         loss: Any = rest.update.loss

@@ -178,6 +178,13 @@ def continued(old: Any, new: Any) -> Any:
         raise ValueError(f"with warm_start, X must have the {before} features of the last fit, got {now}")
     if old.core.has_update_of(new.core):
         return old
+    curved = old.core.levels is not None or new.core.levels is not None
+    if curved or not new.update.starts_anywhere():
+        raise ValueError(
+            "with warm_start, a parameter of steps has changed, but curves, pairs, ensembles with an L1 penalty, and "
+            'steps from all earlier rounds cannot start from weights: use features="linear" and step_size="single", or '
+            "fit with warm_start=False"
+        )
     places = slice(None) if old.classes is None else old.core.codes_of(new.classes)
     new.start_from(old.weights[places], old.intercept if old.classes is None else old.intercept[places])
     return new

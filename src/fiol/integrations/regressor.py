@@ -22,9 +22,9 @@ from fiol.features.targets import check_targets
 from fiol.integrations.estimators import LinearEstimator
 from fiol.integrations.fitting import Passes, continued, predictions, r2
 from fiol.integrations.validation import (
-    CSR_TYPES,
     NameOptions,
     all_or_nothing,
+    is_event,
     one_array,
     unless_refused,
     validate_data,
@@ -151,7 +151,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
     def _learn(self, X: Any, y: Any, sample_weight: Any, frame: Frame | None = None) -> FIOLRegressor:
         """Learn one round per row; an error is raised before the first round."""
         learner, loss = self.learners_[0], self._fitted_loss()
-        if type(X) in CSR_TYPES and X.shape[0] == len(y) == 1:
+        if is_event(X, y, sample_weight):
             target, weight = float(y[0]), 1.0 if sample_weight is None else float(sample_weight[0])
             z = learner.learn_one(X.indices, X.data, target, weight)
             self._note([loss.value(z, target)])

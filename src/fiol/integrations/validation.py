@@ -145,6 +145,18 @@ def one_array(y: Any, rows: int) -> Any:
     return y
 
 
+def is_event(X: Any, y: Any, sample_weight: Any) -> bool:
+    """Return whether rows are one CSR row with one target and at most one sample weight, which need no array checks."""
+    return (
+        type(X) in CSR_TYPES
+        and X.shape[0] == len(y) == 1
+        and np.ndim(y[0]) == 0
+        and (
+            sample_weight is None or (isinstance(sample_weight, (list, np.ndarray)) and np.shape(sample_weight) == (1,))
+        )
+    )
+
+
 def check_labels(classes: Any) -> None:
     """Raise scikit-learn's ValueError unless classes are text or whole numbers."""
     if classes.dtype.kind not in "biuU":
