@@ -67,6 +67,21 @@ def as_dicts(X):
 # --- what is learned --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("constant", [300.0, 300.1, 0.1, 3.3])
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("name", ["squared", "l1, float32", "sums", "ensemble"])
+def test_a_column_that_was_constant_at_first_has_its_unit_from_later_values(name, again, constant):
+    rng, learner = np.random.default_rng(0), made(name)
+    x, offset = rng.standard_normal((2, 130))
+    offset[: WINDOW + 14 * again] = 0.0  # a mean of 0.1s is a little off 0.1
+    X, y = np.column_stack([x, constant + offset]), x - 0.5 * offset
+    learner.learn(X, y)
+    centering = learner.core.engine.centering
+    assert centering.features.tolist() == [1]
+    np.testing.assert_allclose(centering.means, X[:, 1].mean(), rtol=0, atol=1e-6)
+    assert np.abs(learner.predict(X) - y)[-50:].max() < 2.0
+
+
 def play(X, y, eta, far=2.0):
     """Implicit rounds of squared loss, scale-free with constant steps, from the definitions."""
     (n, d), taken = X.shape, X.copy()

@@ -64,6 +64,8 @@ MOST_ENTRIES = 0.75
 #: A column is in random order if squared differences of consecutive values add up to more than this many times the
 #: squared distances from the mean: 2 on average, with a standard deviation of 0.5.
 RANDOM_RATIO = 1.0
+#: A difference from the mean that is smaller than this fraction of it counts as rounding.
+ONLY_ROUNDING = 1e-10
 #: The columns of `Centering.seen`.
 NUMBERS_SEEN = 8
 
@@ -139,6 +141,7 @@ class Centering(NamedTuple):
         low, high = np.where(absent, np.minimum(low, 0.0), low), np.where(absent, np.maximum(high, 0.0), high)
         mean = total / self.rows
         distance = np.maximum(high - mean, mean - low)
+        distance = np.where(distance < ONLY_ROUNDING * np.abs(mean), 0.0, distance)  # no unit for later values
         chosen = (number >= NEARLY_ALL * self.rows) & (np.abs(mean) > FAR_FROM_0 * distance)
         chosen &= (mean != 1.0) | (distance > 0.0)  # 1 in every row: an indicator of sparse rows
         shuffled = (steps > RANDOM_RATIO * scatter) | (self.far[0] < FAR_FROM_0)

@@ -8,10 +8,7 @@ from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed
 from fiol.components.simd import larger, smaller
 from fiol.components.step_sizes.rule import learned_value
-from fiol.engine.centering import fewest_rows
-
-#: A difference smaller than this fraction of the mean counts as rounding.
-ONLY_ROUNDING = 1e-10
+from fiol.engine.centering import ONLY_ROUNDING, fewest_rows
 
 compiled_fewest_rows = inlined(fewest_rows)
 
@@ -22,7 +19,8 @@ def add_to_mean(sums, widths, j, x, part):
     mean = sums[j] * part
     distance = learned_value(x - mean, widths[j])
     sums[j] += x if distance == x - mean else mean + distance
-    widths[j] = larger(widths[j], abs(distance))
+    size = abs(distance)
+    widths[j] = larger(widths[j], size if size >= ONLY_ROUNDING * abs(mean) else 0.0)
 
 
 @inlined
