@@ -43,6 +43,13 @@ def table(n=120, rate=0.1, far=300.0, first=0, seed=0):
     return frame, Z @ [1.0, -0.5, 0.7] + 0.1 * draw.normal(size=n)
 
 
+def mostly_missing(n=120, **more):
+    """Return a table in which one column has a single value among the first rows, so that its absence is centered."""
+    frame, y = table(n, **more)
+    frame.loc[1 : WINDOW - 1, "far"] = np.nan
+    return frame, y
+
+
 def new(kind, **more):
     update, options = UPDATES[kind]
     return fiol.Learner(update, **{**options, **more})
@@ -93,6 +100,19 @@ def test_a_missing_value_is_learned_as_the_mean(kind):
     found = there.learn(frame, y)
     expected = plain.learn(filled(frame), y)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-7 if kind != "l1, float32" else 2e-3)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in UPDATES if kind != "sums"])
+def test_scores_stay_where_columns_are_centered_whose_missing_values_are_centered_too(kind):
+    learner, (frame, y) = new(kind), mostly_missing()
+    frame.loc[3, "further"] = np.nan
+    learner.learn(frame[: WINDOW - 1], targets(kind, y[: WINDOW - 1]))
+    engine, more = learner.core.engine, table(40, 0.5, seed=1)[0]
+    before, chosen = learner.scores(more), engine.centering.decided(3).with_indicators(engine.indicators)
+    assert [learner.names[i] for i in chosen.features] == ["far", "further", "far is missing"]
+    chosen = chosen._replace(so_far=np.array([float(WINDOW)]))
+    engine.set_storage(engine.centered_storage(chosen)._replace(centering=chosen))
+    np.testing.assert_allclose(learner.scores(more), before, rtol=0, atol=1e-7 if kind != "l1, float32" else 2e-3)
 
 
 def test_missing_values_among_the_first_do_not_keep_a_column_from_being_centered():
@@ -228,6 +248,17 @@ def test_merged_scores_are_means_whichever_columns_were_centered_or_missing(fars
     np.testing.assert_allclose(merged.scores(more)[known], linear[known], rtol=0, atol=1e-8)
     np.testing.assert_allclose(merged.scores(more)[known], means[known], rtol=0, atol=1e-9)
     np.testing.assert_allclose(merged.scores(more), means, rtol=0, atol=0.05)  # the mean of a column never missing
+
+
+@pytest.mark.parametrize("kind", ["squared", "averaged"])
+def test_merged_scores_are_means_where_missing_values_are_centered(kind):
+    parts, more = [new(kind) for _ in range(2)], table(40, 0.5, seed=2)[0]
+    for seed, part in enumerate(parts):
+        frame, y = mostly_missing(rate=0.3, seed=seed, first=1)
+        part.learn(frame, targets(kind, y))
+        assert part.names.index("far is missing") in part.core.engine.centering.features
+    merged, means = fiol.Learner.merge(parts), np.mean([part.scores(more) for part in parts], axis=0)
+    np.testing.assert_allclose(merged.scores(more), means, rtol=0, atol=1e-9)
 
 
 def test_one_vs_rest_and_estimators():

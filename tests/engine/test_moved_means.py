@@ -6,6 +6,7 @@ import pytest
 from interpreted import interpret
 
 import fiol
+from fiol.engine.centering import WINDOW
 from fiol.engine.parallel.shards import move_centering
 
 STEP = fiol.ScaleFree(fiol.AdaGrad(3.0))
@@ -49,11 +50,16 @@ def table(n=150, rate=0.1, far=300.0, seed=0):
     return frame, Z @ [1.0, -0.5, 0.7] + 0.1 * draw.normal(size=n)
 
 
-def learned(kind, **rows):
+def new(kind):
     update, options = UPDATES[kind]
     learner = fiol.Learner(update, table_encoding=dict.fromkeys(COLUMNS, "number"), **options)
     if kind == "softmax":
         learner.add_classes([0, 1, 2])
+    return learner
+
+
+def learned(kind, **rows):
+    learner = new(kind)
     frame, y = table(**rows)
     learner.learn(frame, np.digitize(y, [-0.5, 0.5]) if kind == "softmax" else y)
     return learner
@@ -83,6 +89,18 @@ def test_scores_stay_where_means_move(kind, rate):
     move(learner, np.array([3.0, -7.0]))
     np.testing.assert_allclose(learner.scores(more), before, rtol=0, atol=1e-8)
     np.testing.assert_allclose(learner.weights[..., :3], weights, rtol=0, atol=1e-12)
+
+
+@KINDS
+def test_scores_stay_where_means_of_missing_values_move(kind):
+    learner, (frame, y) = new(kind), table(rate=0.3)
+    frame.loc[1 : WINDOW - 1, "far"] = np.nan  # so that missing values are centered, too
+    learner.learn(frame, np.digitize(y, [-0.5, 0.5]) if kind == "softmax" else y)
+    assert len(learner.core.engine.centering.features) == 3
+    more = table(40, 0.5, seed=1)[0]
+    before = learner.scores(more)
+    move(learner, np.array([3.0, -7.0, 0.2]))
+    np.testing.assert_allclose(learner.scores(more), before, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["gated", "stack", "stack with ridge"])

@@ -174,9 +174,9 @@ class UpdateEngine(Engine):
         one = np.zeros(1, np.int64)
         add_to_weights(self.intercept_plan, self.intercept, self.ticks, one, change, of_average)
 
-    def add_to_weights(self, features: Any, change: Any, of_average: Any) -> None:
-        """Add to the weights of features, which are up to date, and to their averages."""
-        add_to_weights(self.plan, self.state, self.ticks, features, change, of_average)
+    def add_to_weights(self, features: Any, change: Any, of_average: Any) -> Any:
+        """Add to the weights of features, which are up to date, and to their averages; return which could change."""
+        return add_to_weights(self.plan, self.state, self.ticks, features, change, of_average)
 
     def shifted_storage(self, shift: float) -> Storage:
         new = copy.copy(self)
@@ -217,11 +217,11 @@ class UpdateEngine(Engine):
         if self.plan.anchor.keeps_all_rounds:
             state.w[features] = self.fresh.w[0]
         else:
+            centering.add_to_missing(state.w, -1.0, learned=True)  # first: missing values may be centered themselves
             intercept.w[0] += means @ state.w[features].astype(np.float64)
-            centering.add_to_missing(state.w, -1.0, learned=True)
             if state.total.shape[0]:
-                intercept.total[0] += means @ state.total[features]
                 centering.add_to_missing(state.total, -1.0, learned=True)
+                intercept.total[0] += means @ state.total[features]
         if self.knows_scales:  # the record starts again, with distances from the mean instead of values
             peak = self.plan.step_size.statistics().index("peak")
             state.statistics[features, :peak], state.statistics[features, peak] = 0.0, centering.widths
@@ -429,8 +429,8 @@ class UpdateEngine(Engine):
         return new
 
 
-def add_to_weights(plan: Plan, state: State, ticks: Any, features: Any, change: Any, of_average: Any) -> None:
-    """Add to the weights of features, which are up to date, and to their averages over rounds.
+def add_to_weights(plan: Plan, state: State, ticks: Any, features: Any, change: Any, of_average: Any) -> Any:
+    """Add to the weights of features, which are up to date, and to their averages; return which could change.
 
     Weights that follow from sums change with their sums; those of features without a step stay, since they are 0
     whatever the sum is.
@@ -440,6 +440,7 @@ def add_to_weights(plan: Plan, state: State, ticks: Any, features: Any, change: 
     change, of_average : [feature], or [feature, score] with a joint loss; or one number for all.
     """
     change, of_average = (np.broadcast_to(a, state.w[features].shape) for a in (change, of_average))
+    held = np.ones(len(features), bool)
     if plan.anchor.keeps_all_rounds:
         clock, regularizer = Clock(*ticks), plan.problem.regularizer
         if not regularizer.has("slope"):
@@ -447,7 +448,7 @@ def add_to_weights(plan: Plan, state: State, ticks: Any, features: Any, change: 
                 f"means cannot change: {type(regularizer).__name__} has no `slope`, from which sums of pulls for given "
                 f"weights follow ({type(plan.anchor).__name__}); define it, or use LastIterate()"
             )
-        held = np.array([plan.step_of(state, i, clock.eta) > 0.0 for i in features.tolist()], bool)
+        held[...] = [plan.step_of(state, i, clock.eta) > 0.0 for i in features.tolist()]
         features, change, of_average = features[held], change[held], of_average[held]
         sums, trailing = state.w[features].astype(np.float64), state.w.shape[1:]
         for j, i in enumerate(features.tolist()):
@@ -460,3 +461,4 @@ def add_to_weights(plan: Plan, state: State, ticks: Any, features: Any, change: 
         state.w[features] += change
     if state.total.shape[0]:
         state.total[features] += of_average * ticks[0]
+    return held

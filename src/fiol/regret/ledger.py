@@ -140,12 +140,11 @@ class Ledger:
 
     def center(self, centering: Centering) -> None:
         """Center rows by these means from now on, and targets by this origin, as the comparator must see them."""
-        known = centering.features < self.best.shape[0]
-        shift = centering.sums[known] @ self.best[centering.features[known]] / max(centering.rows, 1.0)
+        known, best = centering.features < self.best.shape[0], self.best.copy()
+        centering.add_to_missing(best, -1.0)
+        shift = centering.sums[known] @ best[centering.features[known]] / max(centering.rows, 1.0)
         self.measuring.intercept_best = self.intercept_best + float(shift - centering.origin[0])
         if (centering.missing >= 0).any():
-            best = self.best.copy()
-            centering.add_to_missing(best, -1.0)
             self.measuring.compare_with(best)
 
     def observe(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:

@@ -260,10 +260,10 @@ class LaneGroup:
         """Let means be subtracted from values from now on: see `Engine.centered_storage`."""
         self.settle()
         features, table, members = centering.features, self.table(self.records), len(self.engines)
+        centering.add_to_missing(table[:, 0, :members], -1.0, learned=True)  # first: these may be centered themselves
         if self.has_intercept:
             means, moved = centering.means, np.ascontiguousarray(table[features, 0, :members].T, np.float64)
             self.intercept[:members] += [means @ w for w in moved]
-        centering.add_to_missing(table[:, 0, :members], -1.0, learned=True)
         scaled = [k for k, engine in enumerate(self.engines) if engine.knows_scales]
         if scaled:  # records start again, with distances from the mean instead of values
             table[features[:, None], 1:, scaled], table[features, 0, -1] = 0.0, centering.widths

@@ -101,7 +101,7 @@ def merge_engines(engines: Sequence[Engine], share: Floats, base: float = 0.0) -
         [weighed_places(member.state.w, missing) for engine, _ in counted for member in members_of(engine)], axis=0
     )
     new = mean_engine(engines, share, base)
-    move_means(new, missing, seen | (parts == 0.0).any(axis=0), change)
+    move_means(new, missing, seen | (parts == 0.0).any(axis=0), change, subtracted_means(features, pooled, missing))
     known_means = merged_means(known, features, pooled, float(new.rows))
     origin = sum(c * one.origin[0] for (_, c), one in zip(counted, known, strict=True))
     number, targets = joined_targets(known) if known_means.watches else (1.0, NO_TARGETS)
@@ -171,10 +171,23 @@ def weighed_places(w: Any, places: Any) -> Any:
     return there
 
 
-def move_means(engine: Engine, missing: Any, changed: Any, change: Any) -> None:
+def subtracted_means(features: Any, means: Floats, places: Any) -> Floats:
+    """Return the means that are subtracted from features at these places; 0 for others, and for a place of -1.
+
+    >>> subtracted_means(np.array([2, 5]), np.array([0.5, 300.0]), np.array([5, -1, 3, 2]))
+    array([300. ,   0. ,   0. ,   0.5])
+    """
+    found, there = np.zeros(len(places)), np.isin(places, features)
+    found[there] = means[np.searchsorted(features, places[there])]
+    return found
+
+
+def move_means(engine: Engine, missing: Any, changed: Any, change: Any, means: Floats) -> None:
     """Let members keep their scores where means change, whose products with weights have this `change`.
 
     The intercepts get it, and the weights of missing values lose it: there the mean is in the score without the change.
+    Missing values may be centered themselves, by these new `means`: the intercepts make up for what rows without a
+    missing value gain by that.
     Those that are not to be `changed` count as the mean, whatever that is. A gate opens for those that change; other
     members may have weights there, which did not count before.
     """
@@ -183,11 +196,12 @@ def move_means(engine: Engine, missing: Any, changed: Any, change: Any) -> None:
 
     def move(member: UpdateEngine) -> None:
         by_weight, by_average = next(each)
-        member.shift(by_weight.sum(axis=0), by_average.sum(axis=0))
         there = changed & (missing >= 0) & (missing < len(member.state.w))
         if there.any():
             member.state.w[missing[there & opened]] = member.fresh.w[0]
-            member.add_to_weights(missing[there], -by_weight[there], -by_average[there])
+            there[there] = member.add_to_weights(missing[there], -by_weight[there], -by_average[there])
+        part = 1.0 - np.where(there, means, 0.0)
+        member.shift(part @ by_weight, part @ by_average)
 
     change_members(engine, move)
 

@@ -37,6 +37,7 @@ from fiol.engine.parallel.merge import (
     move_means,
     products_with,
     shares_of,
+    subtracted_means,
     weighed_places,
 )
 from fiol.engine.update_engine import UpdateEngine
@@ -391,18 +392,19 @@ def move_centering(engine: Engine, new: Centering | None) -> None:
     moved[np.searchsorted(features, old.features)] -= old.means
     engine.replace(centering=new)
     missing = missing_of(engine, features)
+    means = subtracted_means(new.features, new.means, missing)
     if lanes_alone(engine):
         group: Any = engine.group  # type: ignore[attr-defined]
         members = slice(len(group.engines))
         w = group.table(group.records)[:, 0, members]
         change, there = moved[:, None] * w[features].astype(np.float64), weighed_places(w, missing)
-        group.intercept.reshape(2, -1)[0, members] += change.sum(axis=0) + shift
+        group.intercept.reshape(2, -1)[0, members] += (1.0 - np.where(there, means, 0.0)) @ change + shift
         w[missing[there]] -= change[there]
         return
     change, seen = products_with(engine, features, moved), np.zeros(len(features), bool)
     for member in members_of(engine):
         seen |= weighed_places(member.state.w, missing)
-    move_means(engine, missing, seen, change)
+    move_means(engine, missing, seen, change, means)
     if shift:
         change_members(engine, lambda member: member.shift(shift, shift))
 
