@@ -97,7 +97,7 @@ class LazyUpdate(Component):
     | `now(clock)` | the reading of the clock that `state.last_seen` records: rounds, or a sum over them |
     | `replay_eta(clock)` | the eta of the steps that `replay` gets; 1 where `now` adds up eta itself |
     | `replay(plan, stored, elapsed, step, unit, clock, i)` | the weight of feature i, of which `stored` is kept |
-    | `replay_sum(plan, stored, elapsed, step, unit, clock, i)` | the sum of that weight over the missed rounds |
+    | `replay_sum(plan, stored, elapsed, step, unit, i)` | the sum of that weight over the missed rounds |
     | `replay_row(plan, feature, steps, clock, buffers)` | `replay` for the stored weights of a row in `buffers.w` |
     | `stored_form(w, clock)` | the number that is stored for a weight w |
     | `tick(plan, clock, eta)` | the clock after one more round |
@@ -145,9 +145,7 @@ class LazyUpdate(Component):
     ) -> float:
         return stored
 
-    def replay_sum(
-        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
-    ) -> float:
+    def replay_sum(self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, i: int) -> float:
         return 0.0
 
     def replay_row(self, plan: Plan, feature: Indices, steps: PerFeature, clock: Clock, buffers: RowBuffers) -> None:
@@ -197,9 +195,7 @@ class DeferredAverage(LazyUpdate):
     def exact_for(self, update: UpdateProperties) -> bool:
         return not update.keeps_all_rounds and (update.mixes_features or not update.penalized)
 
-    def replay_sum(
-        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
-    ) -> float:
+    def replay_sum(self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, i: int) -> float:
         return elapsed * stored
 
 
@@ -304,9 +300,7 @@ class AveragedScaledRidge(ScaledRidge):
     def now(self, clock: Clock) -> float:
         return clock.cumulative_scale
 
-    def replay_sum(
-        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
-    ) -> float:
+    def replay_sum(self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, i: int) -> float:
         return stored * elapsed
 
 
@@ -335,9 +329,7 @@ class CatchUpReplay(LazyUpdate):
             return plan.regularizer.catch_up(stored, step, elapsed, i)
         return plan.units.from_units(plan.regularizer.catch_up(w, step, elapsed, i), unit)
 
-    def replay_sum(
-        self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, clock: Clock, i: int
-    ) -> float:
+    def replay_sum(self, plan: Plan, stored: float, elapsed: float, step: float, unit: float, i: int) -> float:
         w, step = plan.units.to_units(stored, step / plan.problem.geometry.metric(i), unit)
         return plan.units.from_units(plan.regularizer.catch_up_sum(w, step, elapsed, i), unit)
 

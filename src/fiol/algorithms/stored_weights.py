@@ -45,7 +45,7 @@ def missed_sum(plan: Plan, state: State, i: int, k: int, clock: Clock) -> float:
     if plan.lazy_update.records:
         elapsed, step = elapsed_of(plan, state, i, clock), plan.step_of(state, i, plan.lazy_update.replay_eta(clock))
         w, unit = get_weight(state.w, i, k), plan.unit_of(state, i)
-        return plan.lazy_update.replay_sum(plan, w, elapsed, step, unit, clock, i)
+        return plan.lazy_update.replay_sum(plan, w, elapsed, step, unit, i)
     return 0.0
 
 
