@@ -9,9 +9,10 @@ model, and every answer, and the state of the models in the end, must be the sam
 thread that writes, and others that read events all the time: each of their answers must be that of a moment between two
 calls, no sooner or later than the reader's own.
 
-The second form starts a process per run, with 2 to 8 threads of single events: models of their own, one shared learner,
-one shared snapshot, River's models, one model loaded per thread; with an empty cache of compiled code and with a filled
-one. No process may crash or hang, and every answer must be that of the same calls in some order.
+The second form starts a process per run, with 2 to 8 threads of single events: models of their own, also with curves
+and pairs, one shared learner, one shared snapshot, River's models, one model loaded per thread; with an empty cache of
+compiled code and with a filled one. No process may crash or hang, and every answer must be that of the same calls in
+some order.
 """
 
 import argparse
@@ -390,6 +391,9 @@ def run_loaded(seed, streams):
 SCENARIOS = {
     "own": lambda seed, streams: run_apart(
         [new_learner(seed) for _ in streams], [new_learner(seed) for _ in streams], streams
+    ),
+    "levels": lambda seed, streams: run_apart(
+        [Learner(features="auto") for _ in streams], [Learner(features="auto") for _ in streams], streams
     ),
     "learner": lambda seed, streams: run_shared(lambda: new_learner(seed), streams),
     "snapshot": run_snapshot,
