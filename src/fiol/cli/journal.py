@@ -50,7 +50,7 @@ def journal() -> None:
 
 @journal.command("list")
 @Folder
-@click.option("--json", "as_json", is_flag=True, help="As a JSON array.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array.")
 @handle_errors
 def list_journal(folder: str, as_json: bool, signals: Any) -> None:
     """Print models, records, rows and snapshots."""
@@ -106,7 +106,7 @@ def export_journal(
 ) -> None:
     """Write the rows that a model learned from to a Parquet file.
 
-    Features are columns; _label, _weight, _id, _served, _delay, _time and _position are the rest.
+    Every feature is a column. The other columns are _label, _weight, _id, _served, _delay, _time and _position.
     """
     from fiol.server.journal import Journal
     from fiol.server.journal_tools import check_model, export_parquet
@@ -122,7 +122,7 @@ def export_journal(
 @click.argument("specification", type=click.Path(exists=True, dir_okay=False))
 @click.option("--model", help="Name of the model whose rows are replayed.")
 @period
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Save the model that was taught.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Save the trained model.")
 @click.option("--report", type=click.Path(dir_okay=False), help="Write a page about it (.html).")
 @click.option("--force", is_flag=True, help="Replace files that exist.")
 @handle_errors
@@ -137,7 +137,7 @@ def replay_journal(
     force: bool,
     signals: Any,
 ) -> None:
-    """Replay a journal into another specification, and report what that learner would have predicted.
+    """Train another learner on the rows of a journal, and report what it would have predicted.
 
     SPECIFICATION is a specification of an empty model (.json), or a model file that continues. Every row is predicted
     before it is learned from, and the printed metrics are of these predictions. A second table compares both models on

@@ -46,9 +46,13 @@ def command(name: str, text: str) -> Callable[..., Any]:
         callback=finite,
         help="Time of every run of table3 [default: 2, quick 0.08].",
     )
-    @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all random numbers.")
+    @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Random seed.")
     @click.option(
-        "--workers", type=click.IntRange(1), default=min(2, os.cpu_count() or 1), show_default=True, help="Processes."
+        "--workers",
+        type=click.IntRange(1),
+        default=min(2, os.cpu_count() or 1),
+        show_default=True,
+        help="Number of processes.",
     )
     @click.option(
         "--out",
