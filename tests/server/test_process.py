@@ -21,7 +21,8 @@ from fiol.cli import main
 from fiol.client import Client, ServerError
 from fiol.server.run import bound_socket
 
-ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": PATHS}
 TOKEN = "a-token-of-some-length"
 
 
@@ -46,6 +47,15 @@ def serving(folder, *words):
     finally:
         process.kill()
         process.communicate()
+
+
+def test_server_prints_warnings_in_a_line_without_places_in_the_code(tmp_path):
+    with serving(tmp_path) as (process, address), Client(address) as client:
+        features, label = row(0)
+        client.learn("m", {**features, "shade": "dark"}, label)
+        process.send_signal(signal.SIGTERM)
+        (warning,) = (line for line in process.communicate(timeout=30)[1].splitlines() if "shade" in line)
+    assert warning.startswith("Warning: dicts have keys that are no columns of the model")
 
 
 def test_server_stops_gracefully_and_continues(tmp_path):

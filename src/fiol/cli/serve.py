@@ -6,11 +6,12 @@ import contextlib
 import json
 import math
 import os
+import warnings
 from typing import Any
 
 import click
 
-from fiol.cli.errors import error_line
+from fiol.cli.errors import error_line, print_warning
 from fiol.cli.terminal import echo
 
 #: Units of durations and sizes.
@@ -157,7 +158,9 @@ def serve(models: tuple[str, ...], **options: Any) -> None:
         if not os.path.exists(o["journal"]):  # a mistyped name makes no folder
             for given in models:
                 os.stat(given.partition("=")[2] or given)
-        with contextlib.closing(Registry(o["journal"], writing, o["keep_snapshots"], say)) as registry:
+        opened = contextlib.closing(Registry(o["journal"], writing, o["keep_snapshots"], say))
+        with warnings.catch_warnings(), opened as registry:
+            warnings.showwarning = print_warning
             if registry.replayed:
                 say(f"learned {registry.replayed:,} rows of the journal since the last snapshots")
             for given in models:
