@@ -85,7 +85,8 @@ def main() -> None:
             try:
                 predicted, labeled = stream(client, tickets(given.folder / "later.csv"), given.seconds)
                 loss = client.status()["models"][0]["metrics"]["recent"]["loss"]
-                print(f"{predicted:,} tickets predicted, {labeled:,} labels learned; recent loss {loss}")
+                recent = "none yet" if loss is None else f"{loss:.4f}"
+                print(f"{predicted:,} tickets predicted, {labeled:,} labels learned; recent loss: {recent}")
             except KeyboardInterrupt:
                 print()
     finally:
