@@ -319,6 +319,20 @@ def test_sparse_rows_one_by_one_have_the_sample_weights_that_many_have(model, mo
             model.partial_fit(row, label, sample_weight=weight)
 
 
+@pytest.mark.parametrize("model", [FIOLClassifier(), FIOLRegressor()], ids=["classifier", "regressor"])
+def test_partial_fit_takes_chunks_whose_sample_weights_are_all_0(model, monkeypatch):
+    interpret(monkeypatch)
+    X, codes = blobs()
+    weights = np.where(np.arange(len(X)) % 50 < 10, 0.0, 1.0)
+    whole = clone(model).partial_fit(X, codes, sample_weight=weights)
+    for kind in (np.asarray, sparse.csr_matrix):
+        parts = clone(model)
+        for start in range(0, len(X), 10):
+            rows = slice(start, start + 10)
+            parts.partial_fit(kind(X[rows]), codes[rows], sample_weight=weights[rows])
+        np.testing.assert_array_equal(parts.coef_, whole.coef_)
+
+
 # --- when to stop -----------------------------------------------------------------------------
 
 

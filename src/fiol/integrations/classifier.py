@@ -211,7 +211,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
                 if isinstance(frame, Frame):  # dicts may lack columns: these are missing values
                     refuse_absent_columns(self._inside().table_encoding, frame)
                 chunk = self._inside().core.read_rows(frame)
-            sample_weights = self._sample_weights(sample_weight, X)
+            sample_weights = self._sample_weights(sample_weight, X, online=True)
             codes = self._codes(one_array(y, chunk.rows))
             sample_weights = self._weighted(sample_weights, codes)
         model, classes = self._model, AnyLabels(self.classes_.tolist())

@@ -64,6 +64,7 @@ from fiol.integrations.validation import (
     NameOptions,
     PassParameters,
     PenaltyOptions,
+    is_all_zero,
     validate_data,
 )
 from fiol.learner import Learner
@@ -223,9 +224,9 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
                 pass
         return ask(self._checked(X))
 
-    def _sample_weights(self, sample_weight: Any, X: Any) -> Floats:
-        """Return one sample weight per row."""
-        if sample_weight is not None:
+    def _sample_weights(self, sample_weight: Any, X: Any, online: bool = False) -> Floats:
+        """Return one sample weight per row; if `online`, they may all be 0, as those of any chunk of a stream."""
+        if sample_weight is not None and not (online and is_all_zero(sample_weight)):
             sample_weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         return check_sample_weights(sample_weight, X.shape[0])
 

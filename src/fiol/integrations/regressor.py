@@ -157,7 +157,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             self._note([loss.value(z, target)])
             return self
         chunk = to_chunk(X, n_features=self.n_features_in_) if frame is None else None
-        sample_weights = self._sample_weights(sample_weight, X)
+        sample_weights = self._sample_weights(sample_weight, X, online=True)
         targets = check_targets(one_array(y, X.shape[0]), X.shape[0], loss)
         self._coef = None  # also if an interrupt comes
         with learner.core.transaction():

@@ -157,6 +157,16 @@ def is_event(X: Any, y: Any, sample_weight: Any) -> bool:
     )
 
 
+def is_all_zero(sample_weight: Any) -> bool:
+    """Return whether sample weights are an array or a list of zeros, which scikit-learn refuses.
+
+    >>> is_all_zero([0.0]), is_all_zero(np.zeros(2)), is_all_zero([0.0, 1.0]), is_all_zero([]), is_all_zero([None])
+    (True, True, False, False, False)
+    """
+    found = np.asarray(sample_weight)
+    return found.ndim == 1 and found.dtype.kind in "biuf" and found.size > 0 and not found.any()
+
+
 def check_labels(classes: Any) -> None:
     """Raise scikit-learn's ValueError unless classes are text or whole numbers."""
     if classes.dtype.kind not in "biuU":
