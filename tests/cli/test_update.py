@@ -14,6 +14,7 @@ from tests.cli.test_train import SINGLE, invoke
 from tests.interpreted import interpret_all
 
 import fiol
+from fiol.readers import sources
 from fiol.training import run as loop
 
 ROWS = 160
@@ -389,3 +390,18 @@ def test_update_prints_the_classes_that_are_new(tmp_path):
     assert "New class 'repair': 1 row\n" in invoke("train", new, "--update", model, "-o", tmp_path / "new.fiol").output
     with pytest.warns(UserWarning, match="^new class 'repair': 1 row$"):
         assert fiol.train(new, update=model).classes == ["a", "b", "c", "repair"]
+
+
+def test_update_by_standard_input_can_be_repeated_with_resume(lines, tmp_path, monkeypatch):
+    """What a pipe will have is not known before it is read, so a finished update by it counts as another one."""
+    head, rows = lines
+    first, model = tmp_path / "first.fiol", tmp_path / "model.fiol"
+    invoke("train", write(tmp_path / "rows.csv", head, rows[:70]), "--target", "sold", *SINGLE, "-o", first)
+    for rest in (rows[70:], rows[70:], rows[75:]):
+        reading, writing = os.pipe()
+        os.write(writing, (head + "".join(f"{row}\n" for row in rest)).encode())
+        os.close(writing)
+        with open(reading, "rb", buffering=0) as pipe:
+            monkeypatch.setattr(sources, "standard_input", lambda pipe=pipe: pipe)
+            invoke("train", "-", "--update", first, "-o", model, "--resume")
+        assert fiol.load(model).rounds == 70 + len(rest)

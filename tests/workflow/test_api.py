@@ -12,6 +12,7 @@ from tests.cli.test_train import SINGLE, invoke
 from tests.interpreted import interpret_all
 
 import fiol
+from fiol.readers.batch import SourceError
 from fiol.workflow.errors import OptionError
 from fiol.workflow.model import open_model
 
@@ -71,6 +72,42 @@ def test_train_writes_resumes_and_updates_files(table, tmp_path):
     assert model.weights.tobytes() == whole.weights.tobytes()
     again = fiol.train([first, rest], "sold", algorithm="FIOL", output=tmp_path / "whole.fiol", resume=True)
     assert again.weights.tobytes() == whole.weights.tobytes()
+
+
+@pytest.mark.parametrize("form", ["frame", "open file"])
+def test_resume_of_a_finished_run_refuses_other_rows_in_memory(table, tmp_path, form):
+    _, frame = table
+    rows = {"frame": lambda frame: frame, "open file": lambda frame: io.BytesIO(frame.to_csv(index=False).encode())}[
+        form
+    ]
+    path = tmp_path / "model.fiol"
+    model = fiol.train(rows(frame), "sold", algorithm="FIOL", output=path)
+    same = fiol.train(rows(frame), "sold", algorithm="FIOL", output=path, resume=True)
+    assert same.weights.tobytes() == model.weights.tobytes()
+    with pytest.raises(SourceError, match=r"has changed: its first [\d,]+ bytes are not those that the model learned"):
+        fiol.train(rows(frame[::-1]), "sold", algorithm="FIOL", output=path, resume=True)
+
+
+def test_resume_of_a_finished_run_warns_of_files_that_have_grown(table, tmp_path):
+    path, frame = table
+    fiol.train(path, "sold", algorithm="FIOL", output=tmp_path / "model.fiol")
+    frame.to_csv(path, index=False, header=False, mode="a")
+    with pytest.warns(UserWarning, match=r"has grown since the run was finished: its new rows are not learned"):
+        model = fiol.train(path, "sold", algorithm="FIOL", output=tmp_path / "model.fiol", resume=True)
+    assert model.rounds == len(frame)
+
+
+def test_resume_repeats_no_finished_update_with_a_frame_but_learns_another_frame(table, tmp_path):
+    _, frame = table
+    first, path = tmp_path / "first.fiol", tmp_path / "model.fiol"
+    fiol.train(frame[:25], "sold", algorithm="FIOL", output=first)
+    model = fiol.train(frame[25:], update=first, output=path)
+    same = fiol.train(frame[25:], update=first, output=path, resume=True)
+    assert same.weights.tobytes() == model.weights.tobytes()
+    other = fiol.train(frame[27:], update=first, output=path, resume=True)
+    assert other.rounds == len(frame) - 2
+    with pytest.warns(UserWarning, match="the model has learned the rows of a frame before"):
+        fiol.train(frame[27:], update=path, output=path)
 
 
 def test_large_frames_have_the_kinds_of_small_ones(table):

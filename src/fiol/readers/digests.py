@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import threading
 from collections.abc import Collection
-from typing import Any
+from typing import IO, Any
 
 from fiol.readers.batch import SourceError
 
@@ -27,8 +28,9 @@ class FileDigest:
     fiol.readers.batch.SourceError: a.csv has changed: its first 9 bytes are not those that the model learned from
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, held: io.BytesIO | None = None) -> None:
         self.name = name
+        self.held = held  #: the file, if it is in memory
         self.expected: tuple[int, str] | None = None  #: bytes and digest of an earlier run
         self.whole = False  #: whether all of the file counts, since it is not read from start to end
         self._hash, self._size = hashlib.blake2b(digest_size=DIGEST_SIZE), 0
@@ -58,21 +60,39 @@ class FileDigest:
     def record(self) -> list[Any]:
         """Return the name of the file, how many bytes were read, and their digest, as a checkpoint keeps them."""
         if self.whole:
-            return [self.name, *digest_on_disk(self.name)]
+            return [self.name, *self.of_first()]
         with self._lock:
             return [self.name, *max(self._longest, (self._size, self._hash.hexdigest()))]
 
-    def check_on_disk(self) -> None:
-        """Raise SourceError unless the file on disk begins with the expected bytes."""
+    @property
+    def whole_size(self) -> int:
+        """The bytes of the file on disk or in memory."""
+        return os.path.getsize(self.name) if self.held is None else self.held.getbuffer().nbytes
+
+    def opened(self) -> IO[bytes]:
+        """Return the file on disk or in memory, from its beginning."""
+        return open(self.name, "rb") if self.held is None else io.BytesIO(self.held.getvalue())
+
+    def of_first(self, size: int | None = None) -> tuple[int, str]:
+        """Return the number and the digest of the first bytes of the file, by default of all of them."""
+        found, left, done = hashlib.blake2b(digest_size=DIGEST_SIZE), self.whole_size if size is None else size, 0
+        with self.opened() as file:
+            while left > done and (data := file.read(min(HASHED_AT_ONCE, left - done))):
+                found.update(data)
+                done += len(data)
+        return done, found.hexdigest()
+
+    def check_beginning(self) -> None:
+        """Raise SourceError unless the file on disk or in memory begins with the expected bytes."""
         assert self.expected is not None
-        if digest_on_disk(self.name, self.expected[0]) != self.expected:
+        if self.of_first(self.expected[0]) != self.expected:
             raise self._changed()
 
     def known_beginning(self, records: Collection[tuple[int, str]]) -> int:
-        """Return the size of the longest beginning of the file on disk with one of these sizes and digests, or 0."""
-        whole, known = os.path.getsize(self.name), 0
+        """Return the size of the longest beginning of the file with one of these sizes and digests, or 0."""
+        whole, known = self.whole_size, 0
         found, done = hashlib.blake2b(digest_size=DIGEST_SIZE), 0
-        with open(self.name, "rb") as file:
+        with self.opened() as file:
             for size in sorted({size for size, _ in records if 0 < size <= whole}):
                 while size > done and (data := file.read(min(HASHED_AT_ONCE, size - done))):
                     found.update(data)
@@ -85,14 +105,3 @@ class FileDigest:
         assert self.expected is not None
         size = f"{self.expected[0]:,}"
         return SourceError(f"{self.name} has changed: its first {size} bytes are not those that the model learned from")
-
-
-def digest_on_disk(name: str, size: int | None = None) -> tuple[int, str]:
-    """Return the number and the digest of the first bytes of a file, by default of all of them."""
-    found, left = hashlib.blake2b(digest_size=DIGEST_SIZE), os.path.getsize(name) if size is None else size
-    done = 0
-    with open(name, "rb") as file:
-        while left > done and (data := file.read(min(HASHED_AT_ONCE, left - done))):
-            found.update(data)
-            done += len(data)
-    return done, found.hexdigest()

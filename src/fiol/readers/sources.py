@@ -12,6 +12,7 @@ import gzip
 import importlib
 import io
 import lzma
+import math
 import os
 import shutil
 import sys
@@ -247,20 +248,39 @@ class Sources:
         Parameters
         ----------
         expected : for each of the first files, bytes and digest of an earlier run. SourceError, now for files on disk
-            and else as soon as they are read, if a file begins with other bytes.
+            or in memory and else as soon as they are read, if a file begins with other bytes.
         """
         self.digests = [FileDigest(name) for name in self.files]
+        there = self._digests_of_whole() if expected else {}
         for number, (size, text) in enumerate(expected[: len(self.files)]):
             self.digests[number].expected = size, text
-            if size and self.pipe(number) is None:
-                self.digests[number].check_on_disk()
+            if size and number in there:
+                there[number].expected = size, text
+                there[number].check_beginning()
 
-    def learned_before(self, records: Sequence[Sequence[Any]]) -> dict[str, int]:
-        """Return how many bytes of the beginning of files on disk are in earlier records: see `FileDigest.record`."""
+    def _digests_of_whole(self) -> dict[int, FileDigest]:
+        """Return new digests of the files on disk, and in memory if none of it was read, by their numbers."""
+        found = {}
+        for number, name in enumerate(self.files):
+            raw = self.pipe(number)
+            if raw is None or (isinstance(raw, io.BytesIO) and raw.tell() == 0):
+                found[number] = FileDigest(name, raw)
+        return found
+
+    def grown(self) -> list[str]:
+        """Return the names of files with more bytes than those that `keep_digests` expects."""
+        expected = {number: digest.expected for number, digest in enumerate(self.digests or ())}
+        whole = self._digests_of_whole() if any(expected.values()) else {}
+        return [one.name for number, one in whole.items() if one.whole_size > (expected[number] or (math.inf, ""))[0]]
+
+    def learned_before(self, records: Sequence[Sequence[Any]]) -> list[tuple[str, int, bool]]:
+        """Return name, bytes of the beginning, and whether that is all, of files in earlier records of `FileDigest`.
+
+        Pipes are not among them.
+        """
         known = {(size, text) for _, size, text in records}
-        on_disk = [name for number, name in enumerate(self.files) if self.pipe(number) is None]
-        found = {name: FileDigest(name).known_beginning(known) for name in on_disk}
-        return {name: size for name, size in found.items() if size}
+        sizes = [(one, one.known_beginning(known)) for one in self._digests_of_whole().values()]
+        return [(one.name, size, size == one.whole_size) for one, size in sizes if size]
 
     @property
     def is_seekable(self) -> bool:

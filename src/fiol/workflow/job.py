@@ -79,6 +79,7 @@ class TrainingJob:
         self.reader: Any = None
         self.saved_best = 0
         self.loss_before: Any = None  #: of an update: the sum of losses of the rows before it
+        self.grown: list[str] = []  #: files of a finished run that have more rows now
         self.repeated: list[str] = []  #: rows of an update that the model has learned before, in words
         self.new_classes = Counter[Any]()  #: rows of classes that the model of an update did not have
 
@@ -104,7 +105,8 @@ class TrainingJob:
         files, records = self.sources.files, training.get("digests", [])
         if not training.get("finished"):
             return True
-        return self.sources.learned_before(records[-len(files) :]) == {name: os.path.getsize(name) for name in files}
+        known = self.sources.learned_before(records[-len(files) :])
+        return len(known) == len(files) and all(is_all for _, _, is_all in known)
 
     def infer(self) -> None:
         """Infer how the data are read, and what is learned."""
@@ -150,6 +152,7 @@ class TrainingJob:
             )
         files = self.state.get("digests", [])
         self.sources.keep_digests([(size, text) for _, size, text in files[-len(self.sources.files) :]])
+        self.grown = self.sources.grown() if self.state.get("finished") else []
 
     def update(self, path: str) -> None:
         """Continue the model in a file with new rows."""
@@ -174,8 +177,8 @@ class TrainingJob:
                 "train again with all rows"
             )
         self.repeated = [
-            f"the rows of {name}" if size == os.path.getsize(name) else f"rows of the first {size:,} bytes of {name}"
-            for name, size in self.sources.learned_before((self.state or {}).get("digests", [])).items()
+            f"the rows of {name}" if is_all else f"rows of the first {size:,} bytes of {name}"
+            for name, size, is_all in self.sources.learned_before((self.state or {}).get("digests", []))
         ]
         self.sources.keep_digests()
         self.read_first_batch()
@@ -195,8 +198,15 @@ class TrainingJob:
         )
 
     def repetition_messages(self) -> list[str]:
-        """Return a sentence for every file of an update with rows that the model has learned before."""
-        return [f"the model has learned {rows} before" for rows in self.repeated]
+        """Return a sentence for every file with rows that are learned again, or not learned as the run is finished."""
+        return [
+            *(f"the model has learned {rows} before" for rows in self.repeated),
+            *(
+                f"{name} has grown since the run was finished: its new rows are not learned; update the model with a "
+                f"file of them ({option_text('update')}), or train anew without {option_text('resume', True)}"
+                for name in self.grown
+            ),
+        ]
 
     def read_first_batch(self) -> None:
         """Read the first rows of an update, unless they are live, so that errors of columns come before the output."""
