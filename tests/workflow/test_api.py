@@ -110,6 +110,29 @@ def test_resume_repeats_no_finished_update_with_a_frame_but_learns_another_frame
         fiol.train(frame[27:], update=path, output=path)
 
 
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pd.period_range("2024-01", periods=ROWS, freq="M"), "column 'odd' holds pandas.period: convert it"),
+        (pd.cut(np.arange(ROWS), 3), "column 'odd' holds pandas.interval: convert it"),
+        ([2**70] * ROWS, "column 'odd' cannot be read: .* too large"),
+        ([1, "one"] * (ROWS // 2), "column 'odd' cannot be read: .*Conversion failed"),
+    ],
+    ids=["periods", "intervals", "large numbers", "mixed types"],
+)
+def test_columns_of_frames_that_cannot_be_read_are_named(table, column, message):
+    _, frame = table
+    with pytest.raises(TypeError, match=message):
+        fiol.train(frame.assign(odd=column), "sold")
+
+
+def test_evaluation_names_targets_of_another_length(table):
+    _, frame = table
+    model = fiol.train(frame, "sold", algorithm="FIOL")
+    with pytest.raises(ValueError, match=f"y must have one entry per row: {ROWS}, got 5"):
+        model.evaluate(frame, frame["sold"][:5])
+
+
 def test_large_frames_have_the_kinds_of_small_ones(table):
     """A frame of more than a megabyte: a reader looks at no more of it when it infers kinds."""
     _, frame = table

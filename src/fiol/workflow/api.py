@@ -16,8 +16,9 @@ from fiol.readers.bad_lines import reader_messages, unmet_pair_messages, warn_of
 from fiol.readers.batch import Batch
 from fiol.readers.reader_config import infer_config
 from fiol.readers.sources import Sources
+from fiol.workflow.frame_file import frame_file
 from fiol.workflow.job import TrainingJob
-from fiol.workflow.model import TrainedModel, frame_file
+from fiol.workflow.model import TrainedModel
 from fiol.workflow.options import TrainOptions
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ from fiol.readers.bad_lines import warn_of_reading
 from fiol.snapshot import Snapshot
 from fiol.training.checkpoint_schema import check_checkpoint, check_stored_labels
 from fiol.training.task_inference import Task, UnclearTargetError
+from fiol.workflow.frame_file import frame_file
 
 if TYPE_CHECKING:
     from fiol.readers.batch import Batch
@@ -443,41 +443,6 @@ class TrainedOneVsRest(Trained, OneVsRest):
 def is_path(data: Any) -> bool:
     """Return whether data are named by a path."""
     return isinstance(data, (str, os.PathLike))
-
-
-class FrameFile(io.BytesIO):
-    """The rows of a frame as an open file, with a name for messages."""
-
-    name = "a frame"
-
-
-def frame_file(frame: Any, target: str, y: Any = None) -> Any:
-    """Return the columns of a frame as an open Arrow file, with targets `y` as one more column."""
-    import narwhals as nw
-
-    from fiol.readers.columns import arrow_module
-
-    arrow, native = arrow_module(), nw.from_native(frame, eager_only=True, pass_through=True)
-    table = frame if isinstance(frame, arrow.Table) else native.to_arrow()
-    if y is not None:
-        values = y.tolist() if hasattr(y, "tolist") else list(y)
-        table = table.drop_columns([target]) if target in table.column_names else table
-        table = table.append_column(target, arrow.array(values))
-    file = FrameFile()
-    with arrow_module("pyarrow.ipc").new_stream(file, table.schema) as writer:
-        writer.write_table(table, max_chunksize=rows_to_look_at(table))
-    file.seek(0)
-    return file
-
-
-def rows_to_look_at(table: Any) -> int:
-    """Return the number of rows of a batch that a reader sees as a whole when it infers the kinds of columns."""
-    from fiol.readers.sources import START_SIZE
-
-    rows = max(table.num_rows, 1)
-    while rows > 1 and table.slice(0, rows).nbytes > START_SIZE // 2:
-        rows = (rows + 1) // 2
-    return rows
 
 
 def open_model(path: Path, **options: Any) -> Any:
