@@ -320,8 +320,11 @@ def test_first_events_of_a_model_are_no_chunks(loss, chunks, predicting, monkeyp
     assert len(model.engine.centering.features) == 12
 
 
-def interrupted_at(step, call):
-    """Make a call that is interrupted at this line of the package, from 0; return whether it has that many lines."""
+def interrupted_at(step, call, visited=None):
+    """Make a call that is interrupted at this line of the package, from 0; return whether it has that many lines.
+
+    The lines go into the list `visited`, if there is one.
+    """
     left, folder, before = [step], str(Path(fiol.__file__).parent), sys.gettrace()
 
     def trace(frame, event, _):
@@ -329,6 +332,8 @@ def interrupted_at(step, call):
         if not name.startswith(folder) or "compiler" in name:
             return None
         if event == "line":
+            if visited is not None:
+                visited.append((name, frame.f_lineno))
             left[0] -= 1
             if left[0] < 0:
                 sys.settrace(None)
@@ -349,24 +354,29 @@ def interrupted_at(step, call):
 @pytest.mark.parametrize("one_by_one", [True, False], ids=["events", "chunks"])
 @pytest.mark.parametrize("last", [4, 16])
 def test_event_interrupted_at_any_line_makes_its_decision_or_no_round(last, one_by_one):
+    """At the first visit of every line."""
     draw = np.random.default_rng(0)
     rows = [{"a": 1000.0 + draw.normal(), "b": draw.normal()} for _ in range(20)][:last]
     y = (50.0 + draw.normal(size=last)).tolist()
     before = Learner(loss="squared")
     before.learn(rows[:-1], y[:-1])
-    expected = before.copy()
-    expected.learn_named(rows[-1], y[-1])
-    step, rounds = 0, set()
-    while True:
+
+    def learn(model):
+        return (model.learn_named if one_by_one else model.learn)(*event)
+
+    event = (rows[-1], y[-1]) if one_by_one else (rows[-1:], y[-1:])
+    learn(before.copy())  # a first call loads and prepares more than later ones
+    expected, visited, rounds = before.copy(), [], set()
+    assert not interrupted_at(10**9, lambda: learn(expected), visited)
+    steps, expected = {line: k for k, line in reversed([*enumerate(visited)])}, state(expected)
+    for step in steps.values():
         model = before.copy()
-        event = (rows[-1], y[-1]) if one_by_one else (rows[-1:], y[-1:])
-        if not interrupted_at(step, lambda: (model.learn_named if one_by_one else model.learn)(*event)):  # noqa: B023
-            break
+        assert interrupted_at(step, lambda: learn(model))  # noqa: B023
         rounds.add(model.rounds)
         if model.rounds < last:
             model.learn_named(rows[-1], y[-1])
-        assert state(model) == state(expected), step
-        step += 1
+        assert state(model) == expected, step
+    assert len(steps) > 50
     assert rounds == {last - 1, last}
 
 

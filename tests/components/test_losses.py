@@ -14,7 +14,7 @@ from oracles.precise import derivatives, position, root
 
 import fiol
 from fiol.checks import CheckError, check_loss
-from fiol.compiler.compiled import FAST
+from fiol.compiler.compiled import jit
 from fiol.components.losses import defaults_of_grad
 
 
@@ -35,7 +35,7 @@ class Line:
         return self.p * beta + self.q
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data())
 def test_dual_is_exact_for_any_slope_and_score(data):
     loss = data.draw(st.sampled_from(LOSSES))
@@ -67,7 +67,7 @@ def flows(draw):
     return loss, q, y
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(flows(), magnitudes(-2, 2))
 def test_flow_oracle_satisfies_its_equation(start, p):
     loss, q, y = start
@@ -79,7 +79,7 @@ def test_flow_oracle_satisfies_its_equation(start, p):
     assert left - slack <= -rate <= right + slack
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(flows(), st.one_of(st.just(0.0), magnitudes(-12, 12)))
 def test_flow_is_exact_for_any_slope_and_score(start, p):
     loss, q, y = start
@@ -99,7 +99,7 @@ def test_flow_is_exact_for_any_slope_and_score(start, p):
         assert abs(beta - exact(0)) <= 2e-14 * abs(exact(0)) + 2 * room + mp.mpf(10) ** -300
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(flows(), magnitudes(-6, 6), magnitudes(-6, 6))
 def test_flow_composes_and_never_crosses_the_minimizer(start, p1, p2):
     loss, q, y = start
@@ -116,12 +116,13 @@ def test_flow_composes_and_never_crosses_the_minimizer(start, p1, p2):
     assert ahead * loss.grad(once - ahead * off, y) <= 0.0
 
 
+@jit
+def flow(loss, q, p, y):
+    return loss.flow(q, p, y)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_flow_compiles(loss):
-    @numba.njit(error_model="numpy", fastmath=FAST)
-    def flow(loss, q, p, y):
-        return loss.flow(q, p, y)
-
     for y in [t for t in (-1.0, 0.0, 1.0, 3.7) if loss.accepts(t)]:
         for q in (-1e6, -30.0, -1.0, 0.0, 0.3, 5.0, 800.0):
             for p in (0.0, 1e-12, 1e-3, 1.0, 50.0, 1e12):
@@ -138,7 +139,7 @@ def test_losses_are_finite_at_scores_of_a_million(loss, z):
         assert all(map(math.isfinite, numbers))
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data())
 def test_conjugate_derivative_inverts_the_derivative(data):
     """phi'(z) = -beta exactly where d/dbeta phi*(-beta) = -z, and it never decreases."""
@@ -354,7 +355,7 @@ def test_conjugate_domain_ends_at_the_extreme_derivatives(loss):
 IN_LANES = [loss for loss in LOSSES if loss.lanes]
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.data())
 def test_lane_steps_match_exact_steps(data):
     loss = data.draw(st.sampled_from(IN_LANES))

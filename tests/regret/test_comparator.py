@@ -141,12 +141,12 @@ def test_comparator_for_all_losses_and_regularizers(loss, kind):
     assert unbalanced(loss, regularizer, X, y, weight, best.w, best.intercept, intercept) <= 1e-7
 
 
-@pytest.mark.parametrize("intercept", [False, True])
 @every_regularizer
 @every_loss
-def test_dual_bound_holds_at_any_weights(loss, kind, intercept):
+def test_dual_bound_holds_at_any_weights(loss, kind):
     """Far from the optimum, from slopes or, for losses with kinks, from betas that do not belong to the weights."""
     regularizer, (X, y, weight) = REGULARIZERS[kind], rows(loss, seed=len(kind))
+    intercept = (LOSSES.index(loss) + list(REGULARIZERS).index(kind)) % 2 == 0
     best = best_in_hindsight(loss, regularizer, X, y, sample_weight=weight, intercept=intercept)
     o = make_objective(loss, regularizer, fiol.Euclidean(), to_chunk(X), D, y, weight, intercept)
     rng, gaps, n = np.random.default_rng(1), [], D + intercept
@@ -639,7 +639,7 @@ def test_comparator_is_deterministic():
         assert first[1:] == second[1:]
 
 
-@settings(max_examples=75)
+@settings(max_examples=37)
 @given(st.integers(0, 2**32 - 1))
 def test_comparator_of_random_streams_is_certified(seed):
     """No error or warning of a solver escapes, and no other weights are better than the bound allows."""
