@@ -113,9 +113,10 @@ $(VENV)/.reproduce: $(VENV)/.demo
 	$(BIN)/python -m pip install -q -e ".[reproduce]"
 	touch $@
 
-# In one call: each takes seconds to find out what is there already.
+# In one call: each takes seconds to find out what is there already. Python compiles the modules that tests import;
+# to compile those of all libraries takes 20 s.
 $(VENV)/.test: $(VENV)/.base pyproject.toml
-	$(BIN)/python -m pip install -q -e ".[files,plots,reproduce]" --group test --group schemas
+	$(BIN)/python -m pip install -q --no-compile -e ".[files,plots,reproduce]" --group test --group schemas
 	touch $@
 
 $(VENV)/.release: $(VENV)/.base pyproject.toml
