@@ -130,17 +130,17 @@ def kinds(cases):
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_extreme_numbers_are_exact_or_rejected(seed):
 
-    outcomes = [(n, outcome) for n, _, outcome in extremes.campaign(600, seed)]
+    outcomes = [(n, outcome) for n, _, outcome in extremes.campaign(300, seed)]
     wrong = [(n, outcome.why) for n, outcome in outcomes if outcome.kind == "wrong"]
     assert not wrong, wrong[:3]
-    assert sum(outcome.kind == "refused" for _, outcome in outcomes) <= 6
+    assert sum(outcome.kind == "refused" for _, outcome in outcomes) <= 3
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_campaign_detects_wrong_weights():
     """Weights that are off by a millionth are reported, except where a step barely determines them."""
     found = looked = 0
-    for n in range(300):
+    for n in range(150):
         case = extremes.draw(3, n)
         if not isinstance(case, extremes.Case) or isinstance(case.geometry, (fiol.Mahalanobis, fiol.Simplex)):
             continue
@@ -152,7 +152,7 @@ def test_campaign_detects_wrong_weights():
         if used.any() and case.weight > 0.0 and not isinstance(case.regularizer, fiol.Box):
             looked += 1
             found += bool(optimality.objection(case, w * (1.0 + 1e-6)))
-    assert looked > 60
+    assert looked > 30
     assert found > 0.9 * looked
 
 

@@ -415,7 +415,7 @@ def test_rotated_geometry_has_the_same_bits_for_any_chunking():
     assert bits(one) == bits(other)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data())
 def test_saving_and_copying_mid_stream_changes_no_bit(tmp_path_factory, draw):
     path = tmp_path_factory.getbasetemp() / "middle.fiol"

@@ -149,7 +149,7 @@ def test_merge_laws_in_float32(name):
     assert Learner.merge(parts).engine.state.w.dtype == np.float32
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     name=st.sampled_from(["FIOL l1", "FIOL", "RDA net", "FIOL ridge", "SGD l1"]),
     rows=st.lists(st.integers(0, 3), min_size=2, max_size=5),  # fewer than decide which columns are centered

@@ -52,26 +52,26 @@ def assert_exact(case):
         assert np.all(error <= 1e-9 * np.abs(expected) + room), (solver, step, expected)
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(cases(QUADRATIC))
 def test_quadratic_geometries_are_exact(case):
     assert_exact(case)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases(["Euclidean", "DiagonalMetric"], wide=True))
 def test_features_from_1e_minus_150_to_1e150_are_exact(case):
     with mp.workdps(250):  # beside a score of 1e-43, the exponential of it has few of fifty digits left
         assert_exact(case)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases(ENTROPIC))
 def test_entropic_geometries_are_exact(case):
     assert_exact(case)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_step_satisfies_the_optimality_conditions(case):
     """beta x - (psi'(w+) - psi'(w)) / eta is a subgradient of the penalty at w+, and -beta one of the loss."""
@@ -136,7 +136,7 @@ def test_step_agrees_with_a_general_convex_solver(seed):
 # --- Lemma 1 ----------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_lemma_1_holds_for_random_comparators(case):
     """f(w) + r(w) - f(u) - r(u) <= (B(u, w) - B(u, w+)) / eta + eta/(2c) |f' + r'|*^2 - delta, delta >= 0."""
@@ -179,7 +179,7 @@ def test_lemma_1_holds_for_random_comparators(case):
 # --- what must not matter ---------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases([*QUADRATIC, *ENTROPIC]))
 def test_sparse_rows_match_dense_rows(case):
     index = np.flatnonzero(case.x)
@@ -187,7 +187,7 @@ def test_sparse_rows_match_dense_rows(case):
     np.testing.assert_allclose(sparse.w, dense.w, rtol=1e-9, atol=1e-9 * np.abs(dense.w).max(initial=1.0))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases(["Euclidean", "DiagonalMetric", "Entropy"]))
 def test_zero_weight_step_only_shrinks(case):
     idle = case._replace(weight=0.0).solve()
@@ -196,7 +196,7 @@ def test_zero_weight_step_only_shrinks(case):
     assert idle.beta == 0.0
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(cases(["Euclidean"]))
 def test_sample_weight_multiplies_the_loss(case):
     """weight * phi is itself a loss: Squared with weight h is Squared of sqrt(h) times everything."""

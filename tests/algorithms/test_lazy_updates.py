@@ -179,7 +179,7 @@ def test_lazy_updates_match_eager_loop(way):
     run()
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(seeds)
 def test_lazy_updates_of_random_switches_match_eager_loop(seed):
     """All switches, penalties, steps and geometries at random."""
@@ -231,7 +231,7 @@ def documented_as_lazy(update, average):
     return not ridge or common or replayed
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(seeds)
 def test_eager_update_is_used_only_where_documented(seed):
     draws = Draws(seed)
@@ -299,7 +299,7 @@ def replay(regularizer, w, step, n, i):
         return weights
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(regularizers(2), st.one_of(st.just(0.0), signed(-3, 3)), magnitudes(-18, 12), st.integers(0, 40))
 def test_catch_up_and_its_sum_match_a_loop_over_rounds(regularizer, w, step, n):
     for i in range(2):
@@ -311,7 +311,7 @@ def test_catch_up_and_its_sum_match_a_loop_over_rounds(regularizer, w, step, n):
         assert found == pytest.approx(total, rel=1e-12, abs=1e-13 * float(mp.fsum(map(abs, weights))) + 1e-14 * size)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.one_of(st.integers(1, 60), magnitudes(0, 12).map(int)), st.one_of(magnitudes(-8, 2), magnitudes(-280, 280)))
 def test_power_sums_are_exact(n, total):
     assert power_sums(0.0, n) == (n, n * (n + 1) / 2)
@@ -327,7 +327,7 @@ def test_power_sums_are_exact(n, total):
 # --- features that appear later ---------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(seeds)
 def test_growing_learner_matches_one_that_knew_all_features(seed):
     """Also for features that the growing learner has not seen."""

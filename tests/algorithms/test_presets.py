@@ -102,7 +102,7 @@ def test_presets_match_rows_of_table_1(row):
             partial(learned, update, stream, intercept, average),
         )
 
-    compare(100, case)
+    compare(50, case)
 
 
 def test_implicit_online_learning_matches_reference():
@@ -112,7 +112,7 @@ def test_implicit_online_learning_matches_reference():
         oracle = partial(table1.iol, stream, loss, step, intercept=intercept)
         return assert_same(oracle, partial(learned, fiol.IOL(loss, step), stream, intercept, average))
 
-    compare(100, case)
+    compare(50, case)
 
 
 @pytest.mark.parametrize("row", ["PA", "PA1", "PA2"])
@@ -132,7 +132,7 @@ def test_passive_aggressive_matches_reference(row):
             partial(learned, preset(*rest, loss=loss), stream, intercept),
         )
 
-    compare(60, case)
+    compare(30, case)
 
 
 # --- everything else the switches can say -----------------------------------------------------
@@ -144,7 +144,7 @@ def test_all_switches_match_reference_in_all_geometries(kind):
         update, stream, oracle = switched(draws, kind)
         return assert_same(oracle, partial(learned, update, *stream))
 
-    compare(100, case, decided=0.6)
+    compare(50, case, decided=0.6)
 
 
 def test_all_solvers_give_the_same_weights():
@@ -154,7 +154,7 @@ def test_all_solvers_give_the_same_weights():
         updates = [update.replace(solver=s) for s in SOLVERS if not s.objection(seen, working)]
         return assert_same(oracle, *(partial(learned, u, *stream) for u in updates))
 
-    compare(40, case, decided=0.6)
+    compare(25, case, decided=0.6)
 
 
 # --- implementations of other libraries -------------------------------------------------------

@@ -21,7 +21,7 @@ def test_solver_passes_public_checks(solver, monkeypatch):
     check_solver(solver)
 
 
-@settings(max_examples=150)
+@settings(max_examples=75)
 @given(st.lists(st.floats(-1e9, 1e9) | st.sampled_from([0.0, 1.0]), min_size=1, max_size=300), st.data())
 def test_select_finds_the_kth_smallest(values, data):
     k = data.draw(st.integers(0, len(values) - 1))

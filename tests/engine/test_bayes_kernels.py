@@ -40,7 +40,7 @@ def run(stack, loss, Z, y, weight=None, kernel=plain, pieces=()):
 SCORES = st.floats(-800.0, 800.0) | st.sampled_from([0.0, 5.0, -5.0, 700.0, -700.0])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.data(), st.integers(1, 5), st.integers(1, 30))
 def test_bayes_regret_is_at_most_log_k(data, K, rows):
     """Also on a stream whose label is the worse one for the leading member, half of the time."""
@@ -71,7 +71,7 @@ def test_bayes_regret_bound_is_attained():
     assert losses_of(state)[4] == pytest.approx(log(4), rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.floats(0.001, 0.4), st.integers(0, 4))
 def test_bayes_switching_regret_is_within_its_bound(seed, switching, m):
     rng = np.random.default_rng(seed)

@@ -82,7 +82,7 @@ def test_records_of_a_new_ensemble_take_no_memory_before_the_first_row():
     assert learner.n_features == 2**21
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(BINARY + REAL),
     st.lists(st.sampled_from(STEPS), min_size=1, max_size=7),

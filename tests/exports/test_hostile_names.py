@@ -83,7 +83,7 @@ def plain_calls():
     return calls_of(model_with("x", "y", ["no", "yes"]).to_python())
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(ANY_TEXT.filter(bool), ANY_TEXT)
 @example('"""', '"""')
 def test_python_source_has_names_and_values_as_literals(column, value):

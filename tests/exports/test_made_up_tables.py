@@ -45,7 +45,7 @@ def test_features_of_exported_modules_are_those_of_the_library(table):
         assert all(math.isclose(found[name], value, rel_tol=1e-14) for name, value in expected.items())
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(tables.tables(ALL_KINDS))
 def test_python_and_json_score_as_the_model(table):
     model, frame = model_of(table), table.frame(table.scored)
@@ -79,7 +79,7 @@ def duckdb_base():
         yield base
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(table=tables.tables())
 def test_duckdb_scores_as_the_model(duckdb_base, table):
     model = model_of(table)
@@ -183,7 +183,7 @@ def test_databases_read_hard_times_as_the_model(database, request):
     check_dates_in_sql("", HARD_TIMES, scores, "time")
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(column=DATE_COLUMNS)
 def test_duckdb_reads_dates_as_the_model(duckdb_base, column):
     check_dates_in_sql(*column, functools.partial(tables.duckdb_scores, duckdb_base))
@@ -232,7 +232,7 @@ def batch_of(reading, objects):
     return batch.X
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.lists(OBJECTS, min_size=1, max_size=4), st.lists(LATER, min_size=1, max_size=3))
 def test_python_scores_rows_of_json_lines_as_the_model(learned, scored):
     start = "".join(json.dumps({"y": 1, **row}) + "\n" for row in learned)
@@ -244,7 +244,7 @@ def test_python_scores_rows_of_json_lines_as_the_model(learned, scored):
     np.testing.assert_allclose(np.ravel(tables.python_scores(model, scored)), expected, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(nearly_dates())
 def test_exported_modules_take_the_dates_that_the_library_takes(text):
     (moment,) = moments_of_strings([text], "")

@@ -34,7 +34,7 @@ def test_formatted_date_is_parsed_as_by_strptime(moment, form, padded):
     assert (found, month) == (expected, expected.month)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.sampled_from(["", *FORMATS]).flatmap(lambda form: st.tuples(st.just(form), st.lists(date_cells(form)))))
 @example(("%m/%d/%Y", ["2/30/2011", "13/13/2011", "2/29/2012", "2/29/2011", "1/1/2011\0", "1/1/20111", "", "/1/2011"]))
 @example(("%d.%m.%Y %H:%M", ["1.1.2011 24:00", "1.1.2011 23:60", "1.1.2011 3:4", "1.1.2011 ", "1.1.2011"]))

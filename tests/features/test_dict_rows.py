@@ -195,7 +195,7 @@ CELLS = {
 CELL = st.sampled_from(sorted(CELLS)).flatmap(lambda kind: CELLS[kind].map(lambda cell: (kind, cell)))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from(["a", "b", "a=b", "c"]), st.tuples(CELL, st.booleans()), min_size=1))
 def test_features_of_one_dict_are_those_of_arrays(table):
     encoding = TableEncoding.from_json(

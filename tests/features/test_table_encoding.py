@@ -147,7 +147,7 @@ FIRST = {
 }  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(ROWS, st.sampled_from(sorted(FRAMES)), PAIRS)
 def test_encoded_rows_match_slow_loop(rows, library, pairs):
     table = {name: [FIRST[name], *(row[name] for row in rows)] for name in VALUES}

@@ -220,7 +220,7 @@ def four_of_a_kind():
 values = st.one_of(st.just(0.0), st.floats(1e-9, 1e9), st.floats(-1e9, -1e-9))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(row=st.lists(values, min_size=3, max_size=3), factor=st.floats(1e-3, 1e3))
 def test_random_rows_are_scored_linearly_in_all_integrations(row, factor):
     (learner, estimator, river, session), X = four_of_a_kind(), np.array([row])

@@ -167,7 +167,7 @@ def test_compiled_table_parser_with_reordered_columns_and_blocks(monkeypatch, tm
     assert len(found[0]) == 3
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(
     st.sampled_from(["date", "time", *FORMATS]).flatmap(
         lambda form: st.tuples(st.just(form), date_cells("" if form in ("date", "time") else form))

@@ -75,7 +75,7 @@ TABLE = st.lists(st.tuples(FIELD, NUMBER, TRUTH, FIELD, NUMBER), min_size=1, max
 
 
 @pytest.mark.filterwarnings("ignore:.*line breaks within quotes")
-@settings(max_examples=70)
+@settings(max_examples=35)
 @given(
     TABLE,
     st.sampled_from(",\t;|"),
@@ -469,7 +469,7 @@ SOUND = {
 }
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     st.sampled_from(sorted(SOUND)),
     st.lists(st.tuples(st.integers(0, 120), st.integers(0, 3), st.sampled_from(PIECES)), min_size=1, max_size=3),

@@ -209,7 +209,7 @@ def test_regret_bounds_match_brute_force_and_hold(name):
         assert (ledger.records.regret <= values + 1e-9).all(), key
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     l1=st.sampled_from([0.0, 1e-3, 0.1, 2.0]),
