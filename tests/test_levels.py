@@ -525,6 +525,23 @@ def test_effects_have_the_deviation_of_the_curve_over_all_rows_where_knots_were_
         assert model.importances(X=late, by="column")["0"] == pytest.approx(expected, rel=0.05)
 
 
+def test_taking_a_level_as_a_member_is_refused():
+    X, y = numbers(300)
+    learner = new()
+    learner.learn(X, y)
+    with pytest.raises(TypeError, match="none of them is a model alone"):
+        learner.member(1)
+
+
+def test_truncating_a_model_with_curves_is_refused():
+    X, y = numbers(300)
+    for rows in (100, 300):  # before and after knots are found
+        learner = new()
+        learner.learn(X[:rows], y[:rows])
+        with pytest.raises(TypeError, match="cannot be truncated"):
+            learner.truncated(5)
+
+
 # --- which pairs ------------------------------------------------------------------------------
 
 

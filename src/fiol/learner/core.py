@@ -483,6 +483,8 @@ class LearnerCore(ModelCore):
 
     def truncated(self, max_nonzero: int, X: Any) -> LearnerCore:
         """Return a core with at most `max_nonzero` weights of this one: see `Learner.truncated`."""
+        if self.levels is not None:
+            raise TypeError('a model with curves and pairs cannot be truncated: train one with features="linear"')
         w = self.weights()
         squares = w * w if w.ndim == 1 else np.mean(w * w, axis=0)
         cost = squares * (self.stiffness() if X is None else self.moments(X)[1])
@@ -495,6 +497,8 @@ class LearnerCore(ModelCore):
         """Return a core that continues from member k of an ensemble: see `Learner.member`."""
         if not isinstance(self.update, Ensemble):
             raise TypeError(f"only an ensemble has members, this learner has {self.update.brief()}")
+        if self.levels is not None:
+            raise TypeError("members of a model with curves and pairs are its levels: none of them is a model alone")
         members = self.engine.report(self.space.features)
         if k is None:
             k = min(range(len(members)), key=lambda j: (members[j].overflowed, members[j].loss))

@@ -263,7 +263,7 @@ class Learner(Model):
         """Return a learner with at most `max_nonzero` weights of this one, those that matter most; all others are 0.
 
         The result is a model to predict with, to save or to export. It has the plainest update for the loss, and would
-        start to learn from these weights.
+        start to learn from these weights. TypeError for a model with curves and pairs.
 
         Parameters
         ----------
