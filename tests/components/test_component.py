@@ -238,8 +238,7 @@ def test_missing_methods_are_named_before_compiling(parts, message, monkeypatch)
             Box(parts["regularizer"])
 
 
-@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="the interpreter does not mind")
-def test_method_name_has_one_number_of_arguments():
+def test_methods_of_one_name_take_different_numbers_of_arguments():
     class Mine(Regularizer):
         def value(self, w, i):
             return 0.0
@@ -250,12 +249,9 @@ def test_method_name_has_one_number_of_arguments():
         def prox(self, u, step, i):
             return self.shrink(u)
 
-    for _ in range(2):  # the second time as well
-        solve_both(regularizer=L1(0.1))
-        with pytest.raises(
-            TypeError, match=r"Mine\.shrink takes 1 arguments where [\w.]+\.shrink takes 2: .* rename it$"
-        ):
-            solve_both(regularizer=Mine())
+    solve_both(regularizer=L1(0.1))
+    solve_both(regularizer=Mine())
+    solve_both(regularizer=L1(0.2))
 
 
 def test_class_may_be_redefined_with_other_arguments():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fiol.compiler import linking
-from fiol.compiler.fingerprint import code_parts, digest, fingerprint, methods_of, source_digest
+from fiol.compiler.fingerprint import code_parts, digest, fingerprint, source_digest
 from fiol.compiler.numba_names import (
     AttributeTemplate,
     NativeValue,
@@ -46,7 +46,6 @@ LAYER = source_digest(ROOT, CALLED)
 
 _classes: dict[str, type[Component]] = {}
 _tags: dict[type[Component], str] = {}
-_arities: dict[str, tuple[int, str]] = {}
 _helpers: set[Any] = set()
 _types: dict[Any, ComponentType] = {}
 
@@ -69,8 +68,6 @@ def type_of(component: Component) -> ComponentType:
     """Return the compiled type of `component`, after its methods and their helpers are registered."""
     cls = type(component)
     if cls not in _tags:
-        for name, method in methods_of(cls).items():
-            check_arity(name, method, cls)
         code, helpers = fingerprint(cls)
         register_helpers(*helpers)
         mode = "" if linking.switched_on() else ".unlinked"
@@ -80,20 +77,6 @@ def type_of(component: Component) -> ComponentType:
     if (cls, fields) not in _types:
         _types[cls, fields] = ComponentType(_tags[cls], list(fields))
     return _types[cls, fields]
-
-
-def check_arity(name: str, method: python_types.FunctionType, cls: type) -> None:
-    """Raise TypeError if another class has a method of this name with another number of arguments."""
-    code = method.__code__
-    arity, owner = code.co_argcount + code.co_kwonlyargcount, f"{cls.__module__}.{cls.__qualname__}"
-    known, first = _arities.setdefault(name, (arity, owner))
-    if arity != known:
-        if owner != first:
-            raise TypeError(
-                f"{cls.__qualname__}.{name} takes {arity - 1} arguments where {first}.{name} takes {known - 1}: "
-                "one name has one number of arguments, so rename it"
-            )
-        _arities[name] = arity, owner  # the class was defined again, as one does in a notebook
 
 
 # --- code -------------------------------------------------------------------------------------
