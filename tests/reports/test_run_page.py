@@ -11,6 +11,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol import cli
+from fiol.reports.html import shaded_table
 from fiol.training import metrics
 from fiol.training import run as loop
 
@@ -145,3 +146,9 @@ def test_headline_of_a_run_whose_first_rows_were_costly(tmp_path):
     invoke("train", data, "--target", "y", "--report", page, "-o", tmp_path / "m.fiol")
     title = read_page(page).titles[0]
     assert re.match(r"Squared loss \S+ in the last quarter of the rows, \d+ % below the best constant; ", title)
+
+
+@pytest.mark.parametrize(("labels", "dense"), [(2, False), (5, False), (7, True)])
+def test_confusion_matrix_of_many_labels_is_written_smaller(labels, dense):
+    names = [str(k) for k in range(labels)]
+    assert ('class="dense"' in shaded_table(names, [[1.0] * labels] * labels)) == dense

@@ -1,5 +1,7 @@
 """`fiol.train` and `fiol train` on tables: curves and pairs unless the options or the data exclude them."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -87,6 +89,20 @@ def test_table_of_columns_names_curves(frame, tmp_path):
     assert "(--features linear: columns as they are)" in printed
     plain = invoke("train", tmp_path / "rows.csv", "--target", "y", "--dry-run", "--features", "linear").output
     assert "curve" not in plain
+
+
+def test_columns_of_a_trained_model_have_a_curve_where_there_are_knots(frame, tmp_path):
+    path = tmp_path / "model.fiol"
+    fiol.train(frame.assign(flag=frame.hour % 2), target="y", output=path)
+    columns = {column["name"]: column for column in json.loads(invoke("inspect", path, "--json").output)["columns"]}
+    assert {name: column["curve"] for name, column in columns.items()} == {
+        "x": True,
+        "hour": True,
+        "moving": True,
+        "city": False,
+        "flag": False,
+    }
+    assert columns["flag"]["features"] == 1
 
 
 @pytest.mark.parametrize("cut", [100, 200, 390, 600])

@@ -10,6 +10,8 @@ from fiol.reports.svg import shortened
 
 #: Longest name in a table.
 LONGEST_CELL = 40
+#: A confusion matrix of more labels is written smaller.
+FEW_LABELS = 5
 
 STYLE_SHEET = """
 :root { color-scheme: light dark; --text: #1c2024; --soft: #5b6570; --back: #f5f6f8; --card: #fff; --line: #dde1e6;
@@ -37,6 +39,7 @@ th { font-weight: 600; } td.text, th.text { text-align: left; overflow-wrap: bre
 .scroll td.text:first-child { overflow-wrap: anywhere; min-width: 8.5rem; }
 .scroll td.text:last-child:not(:first-child) { min-width: 8rem; }
 td.shade { background: color-mix(in srgb, var(--accent) calc(var(--share) * 55%), transparent); }
+table.dense { font-size: .74rem; } table.dense th, table.dense td { padding: .25rem .22rem; }
 td.best { font-weight: 700; color: var(--accent); }
 .bars td { border: 0; padding: .12rem .4rem; } .bars td.bar { width: 52%; padding: 0; position: relative; }
 @media (max-width: 32rem) { .bars td.bar { width: 36%; } }
@@ -154,7 +157,8 @@ def shaded_table(labels: Sequence[str], counts: Sequence[Sequence[float]]) -> st
         )
         lines.append(f'<tr><th class="text">{escape(label)}</th>{cells}</tr>')
     top = f'<thead><tr><th class="text">true ↓ predicted →</th>{head}</tr></thead>'
-    return f'<div class="scroll"><table>{top}<tbody>{"".join(lines)}</tbody></table></div>'
+    dense = ' class="dense"' if len(labels) > FEW_LABELS else ""
+    return f'<div class="scroll"><table{dense}>{top}<tbody>{"".join(lines)}</tbody></table></div>'
 
 
 def command_box(text: str) -> str:

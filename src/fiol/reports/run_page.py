@@ -493,7 +493,7 @@ def column_card(learner: Learner) -> Card | None:
         title = f"{learner.n_features:,} features of {count_columns(summaries)}"
         more = f" The first {COLUMNS_PRINTED} are shown." if len(summaries) > COLUMNS_PRINTED else ""
         remark = f"Missing values and examples are those of the first rows.{more}"
-        return Card(title, plain_table(head, rows, (0, 1, 4)), remark)
+        return Card(title, plain_table(head, rows, (0, 1, 4)), remark, wide=True)
     reading = learner.meta.get("reading")
     if reading is None:
         return None

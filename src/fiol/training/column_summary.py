@@ -60,7 +60,10 @@ def add_features(found: dict[str, dict[str, Any]], features: dict[str, set[str]]
 
 
 def count_features(summaries: Sequence[dict[str, Any]], model: Any) -> list[dict[str, Any]]:
-    """Return summaries with the number of features of each column in a model, its curve included; none if left out."""
+    """Return summaries with the number of features of each column in a model, and whether it has a curve.
+
+    The number includes the knots of the curve; it is None for columns that are left out.
+    """
     names, levels = model.core.space.names, model.core.levels
     if names is None:
         return list(summaries)
@@ -71,10 +74,12 @@ def count_features(summaries: Sequence[dict[str, Any]], model: Any) -> list[dict
             counts[column] += 1
     if levels is not None and levels.basis is not None:
         roles = model.core.space.roles
-        own = roles.column[levels.basis.member].tolist()
+        own, curved = roles.column[levels.basis.member].tolist(), set[str]()
         for first, hats in zip(own, levels.basis.hat_counts.tolist(), strict=True):
             column = roles.titles.get(first, str(names[first]))
             counts[column] = counts.get(column, 0) + hats
+            curved |= {column} if hats else set()
+        summaries = [{**summary, "curve": summary["name"] in curved} for summary in summaries]
     return [{**summary, "features": counts.get(summary["name"])} for summary in summaries]
 
 
