@@ -160,12 +160,26 @@ def test_nested_json_is_a_bad_line(tmp_path):
         (["--penalty", "l3"], "there is no penalty 'l3'"),
         (["--algorithm", "FOIL"], "there is no algorithm 'FOIL'"),
         (["--step-size", "-1"], "--step-size is a number above 0"),
+        (["--pairs", "a,y"], "--pairs a,y has no effect: 'y' is no feature but the target"),
+        (["--pairs", "a"], "--pairs takes two or three names with commas between them, got 'a'"),
+        (["--features", "auto", "--bits", "8"], "--bits excludes curves and pairs"),
+        (["--features", "auto", "--algorithm", "SGD"], "--features auto needs an ensemble"),
     ],
 )
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_options_without_effect_or_sense_are_refused(rows, tmp_path, options, words, dry_run):
     options = [*options, "--dry-run"] if dry_run and "nan" not in options else options
     assert words in invoke("train", rows, "--target", "y", *options, "-o", tmp_path / "m.fiol", code=2).output
+
+
+def test_uncertainty_is_added_to_the_usual_predictions(rows, tmp_path):
+    model = tmp_path / "model.fiol"
+    invoke("train", rows, "--target", "y", "--features", "linear", "-o", model)
+    for options, header in (
+        (["--uncertainty"], "label,probability,uncertainty"),
+        (["--scores", "--uncertainty"], "score,uncertainty"),
+    ):
+        assert invoke("predict", model, rows, *options).stdout.splitlines()[0] == header
 
 
 def test_dry_run_prints_the_learner_and_the_parameter_of_the_loss(rows):

@@ -11,7 +11,7 @@ import click
 from fiol.cli.sections import option_in
 from fiol.cli.terminal import echo
 from fiol.features.column_kinds import KIND_SPECS, split_kind
-from fiol.option_names import split_names
+from fiol.option_names import joined_names, split_names
 from fiol.readers.bad_lines import ON_ERROR, reader_messages
 
 #: The section of these options.
@@ -117,6 +117,11 @@ def take_data_options(options: dict[str, Any]) -> dict[str, Any]:
         if value is not None:
             given[name] = value
     pairs = tuple(tuple(split_names(pair)) for pair in options.pop("pairs", ()))
+    for pair in pairs:
+        if not 2 <= len(pair) <= 3:
+            raise click.UsageError(
+                f"--pairs takes two or three names with commas between them, got {joined_names(pair)!r}"
+            )
     if pairs:
         given["pairs"] = pairs
     missing = options.pop("missing", ())

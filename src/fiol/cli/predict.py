@@ -133,8 +133,8 @@ class Prediction:
         several = self.kind == "classes"
         self.classes = self.labels if several else []
         #: The columns that go without being asked for: whether the label, and whether its own probability.
-        self.usual = not wanted
-        self.wanted = wanted or ["labels"]
+        self.usual = not {*wanted} - {"uncertainty"}
+        self.wanted = ["labels", *wanted] if self.usual else wanted
         self.columns = self.titles(several)
 
     def titles(self, several: bool) -> list[str]:

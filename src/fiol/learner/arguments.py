@@ -22,6 +22,7 @@ from fiol.features.hashing import Hashing, integer
 from fiol.features.labels import Labels, check_classes
 from fiol.features.table_encoding import TableEncoding
 from fiol.names import loss_named, penalty_named
+from fiol.option_names import option_text
 from fiol.presets import FIOL, Stacked
 
 
@@ -75,7 +76,8 @@ def with_features(update: Any, features: Any) -> Any:
     if basis is None:
         return update
     if not isinstance(update, Ensemble):
-        raise TypeError(f"features={features!r} needs an ensemble, such as the default, got {update.brief()}")
+        asked = option_text("features", features)
+        raise TypeError(f"{asked} needs an ensemble, such as the default, got {update.brief()}")
     return replace(update, basis=basis)
 
 
@@ -174,6 +176,7 @@ def check_levels(bits: Any, max_features: Any) -> None:
     """Raise TypeError if features of a model with curves and pairs have no names, or are dropped."""
     for name, value in (("bits", bits), ("max_features", max_features)):
         if value is not None:
+            linear = option_text("features", "linear")
             raise TypeError(
-                f'{name} excludes curves and pairs, which need the columns of features: use features="linear"'
+                f"{option_text(name)} excludes curves and pairs, which need the columns of features: use {linear}"
             )

@@ -89,6 +89,10 @@ class TrainOptions:
             raise OptionError(f"{option_text('bits')} and {option_text('max_features')} exclude each other")
         for role in ("target", "weight", "tag"):
             name = getattr(self, role)
+            for pair in self.pairs:
+                if name is not None and name in pair:
+                    given = f"{option_text('pairs')} {joined_names(pair)}"
+                    raise OptionError(f"{given} has no effect: {name!r} is no feature but the {role}")
             if name is not None and name in (self.columns or {}):
                 kind = option_text("columns", {name: (self.columns or {})[name]})
                 raise OptionError(
