@@ -123,6 +123,28 @@ def test_knots_are_refined_never_with_zero_rows_or_if_nodes_would_be_too_many():
     assert basis_of(full).counts.tolist() == basis_of(never).counts.tolist()
 
 
+def test_knots_are_not_refined_by_rows_that_are_learned_from_again():
+    frame, y = wavy(300)
+    learner = new(refine_rows=400)
+    learner.learn(frame, y)
+    with learner.core.engine.freeze_stack():
+        learner.learn(frame, y)
+    assert basis_of(learner).refined.tolist() == [0]
+    learner.learn(frame, y)
+    assert basis_of(learner).refined.tolist() == [1]
+
+
+def test_refined_knots_leave_curves_under_a_ridge_as_they_are():
+    frame, y = wavy()
+    basis = fiol.TableBasis(knots=8, max_pairs=0, refine_rows=AT)
+    learner = fiol.Learner(fiol.Stacked(fiol.Squared(), fiol.Ridge(1e-3), basis=basis))
+    learner.learn(frame[:AT], y[:AT])
+    before = learner.scores(frame)
+    learner.core.levels.look_again()
+    assert basis_of(learner).refined.tolist() == [1]
+    assert np.abs(learner.scores(frame) - before).max() < 1e-9
+
+
 def test_refined_surfaces_fit_many_rows_better():
     frame, y = wavy(6000)
     late = {rows: np.mean((new(rows).learn(frame, y) - y)[4000:] ** 2) for rows in (0, AT)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -69,28 +68,12 @@ def at_knots(levels: Levels, basis: ColumnBasis, slots: Sequence[SlotKnots]) -> 
         return levels, basis
     new_levels, new_basis = extended(levels, basis, found)
     known, hats, nodes = int(basis.known[0]), hat_corners(basis, slots), node_corners(basis, slots)
-    for old, level, more in zip(levels[1:], new_levels[1:], (False, True), strict=False):
-        interpolate_weights(old, level, slice(known, known + new_basis.hats), known + hats.numbers, hats.shares)
-        if more:
-            first, last = known + new_basis.hats, known + new_basis.added[2]
-            interpolate_weights(old, level, slice(first, last), known + basis.hats + nodes.numbers, nodes.shares)
+    numbers = known + np.concatenate([hats.numbers, basis.hats + nodes.numbers])
+    shares = np.concatenate([hats.shares, nodes.shares])
+    for old, level, added in zip(levels[1:], new_levels[1:], new_basis.added[1:], strict=False):
+        own = slice(known, known + added), numbers[:added], shares[:added]
+        level.members_in_use.interpolate(old.members_in_use, *own)
     return new_levels, new_basis
-
-
-def interpolate_weights(
-    old: EnsembleEngine, new: EnsembleEngine, features: slice, corners: Any, shares: Floats
-) -> None:
-    """Give features of a level the weights at these corners of an old one, which are features there, times shares."""
-
-    def mixed(w: Any) -> Any:
-        return np.sum(shares.reshape(*shares.shape, *(1,) * (w.ndim - 1)) * w[corners], axis=1)
-
-    members = new.members
-    for member, before in zip(members, old.members, strict=True):
-        member.state.w[features] = mixed(before.state.w.astype(np.float64))
-        if before.state.total.shape[0]:
-            member.state.total[features] = mixed(before.state.total)
-    new.members = members
 
 
 def refined(options: TableBasis, levels: Levels, basis: ColumnBasis) -> tuple[Levels, ColumnBasis]:
@@ -98,6 +81,9 @@ def refined(options: TableBasis, levels: Levels, basis: ColumnBasis) -> tuple[Le
     slots, done = refined_knots(options, basis), np.ones(1, np.int32)
     if slots is None:
         return levels, basis._replace(refined=done)
+    levels = (levels[0], *(level.copy() for level in levels[1:]))
+    for level in levels[1:]:
+        level.settle()
     new_levels, new = at_knots(levels, basis, slots)
     known = int(basis.known[0])
     own = basis.less_inherited(levels[-1].stiffness(known + basis.hats + basis.nodes))[known:]

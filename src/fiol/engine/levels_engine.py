@@ -193,7 +193,8 @@ class LevelsEngine(Engine):
         if basis.undecided and kept.rows >= self.options.choice_rows:
             self.judge_pairs(roles)
         new: Any = self.basis
-        if 0 < self.options.refine_rows <= self.rounds and not new.refined[0]:
+        new_rows = not self.ticks[FROZEN]  # rows that are learned from again tell nothing finer
+        if new_rows and 0 < self.options.refine_rows <= self.rounds and not new.refined[0]:
             self.set_levels(refined(self.options, self.levels, new))
             new = self.basis
         kept = kept if new.undecided else NO_KEPT_ROWS

@@ -364,10 +364,10 @@ class EnsembleEngine(Engine):
         return out[0]
 
     def stiffness(self, features: int) -> Floats:
-        return min(self.members, key=lambda member: member.stiffness_known_by).stiffness(features)
+        return self.members_in_use.knowing_stiffness().stiffness(features)
 
     def intercept_stiffness(self) -> float:
-        return min(self.members, key=lambda member: member.stiffness_known_by).intercept_stiffness()
+        return self.members_in_use.knowing_stiffness().intercept_stiffness()
 
     @property
     def knows_scales(self) -> bool:

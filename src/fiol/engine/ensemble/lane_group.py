@@ -278,6 +278,11 @@ class LaneGroup:
         out[: have.shape[0]] = have
         return out
 
+    @property
+    def weights_in_place(self) -> Any:
+        """The stored weights, [feature, member]; changing them changes the members."""
+        return self.table(self.records)[:, 0, : len(self.engines)]
+
     def settle(self) -> None:
         """Bring all weights up to date."""
         from fiol.engine.ensemble.lane_records import settle_lanes

@@ -60,6 +60,16 @@ class Members:
         """Return members at the same places, with these engines."""
         return Members(dict(zip(self.places, engines, strict=True)), self.lane_places, self.gate, self.with_ridge)
 
+    def knowing_stiffness(self) -> UpdateEngine:
+        """Return the engine of the first member that knows the stiffness of weights best; a copy of one of lanes."""
+        found: dict[int, UpdateEngine] = dict(self.separate)
+        if self.group is not None:
+            found.update(zip(self.in_lanes, self.group.engines, strict=True))
+        best = min(sorted(found), key=lambda k: found[k].stiffness_known_by)
+        if self.group is None or best in self.separate:
+            return found[best]
+        return self.group.unpacked_member(self.in_lanes.index(best))
+
     @property
     def learners(self) -> list[Any]:
         """What learns separately: the group of lanes, and the engines of all other members, a gate last."""
@@ -147,6 +157,28 @@ class Members:
                 moved = v[k] * change
                 member.add_weights(indices, 1.0, moved)
                 member.start_from(moved, member.intercept_weight(False) + v[k] * shift)
+
+    def interpolate(self, old: Members, features: slice, corners: Any, shares: Floats) -> None:
+        """Give features the sums of shares times the weights of other members, which are up to date, at some features.
+
+        Parameters
+        ----------
+        old : the same members with other features.
+        features : those that get weights.
+        corners : [feature, corner] features of `old`.
+        shares : of corners.
+        """
+
+        def mixed(w: Any) -> Any:
+            return sum((shares[:, k] * w[corners[:, k]].T.astype(np.float64)).T for k in range(shares.shape[1]))
+
+        if self.group is not None and old.group is not None:
+            self.group.weights_in_place[features] = mixed(old.group.weights_in_place)
+        for k, member in self.separate.items():
+            before = old.separate[k].state
+            member.state.w[features] = mixed(before.w)
+            if before.total.shape[0]:
+                member.state.total[features] = mixed(before.total)
 
     def centered(self, centering: Centering) -> Members:
         """Return a copy after means are subtracted from values of features: see `Engine.centered_storage`."""
