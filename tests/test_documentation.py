@@ -405,22 +405,42 @@ def test_search_in_words_of_newcomers_finds_the_section(section, queries):
     assert {query: sections_for(query) for query in queries} == {query: {section} for query in queries}
 
 
-def test_words_of_a_section_become_entries_of_the_index_of_the_pages():
-    sphinx_testing = pytest.importorskip("sphinx.addnodes")
-    from docutils import nodes
-    from docutils.utils import new_document
-
-    spec = importlib.util.spec_from_file_location("search_words", DOCS / "_ext" / "search_words.py")
+def extension(name):
+    """Return an extension of the documentation; skip where there is no Sphinx."""
+    pytest.importorskip("sphinx")
+    spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    return module
+
+
+def test_words_of_a_section_become_entries_of_the_index_of_the_pages():
+    words = extension("search_words")
+    from docutils import nodes
+    from docutils.utils import new_document
+    from sphinx import addnodes
+
     page = new_document("questions")
     section = nodes.section("", nodes.title("", "Class weights"), ids=["class-weights"])
     page += section
     comment = "<!-- Search words: imbalanced classes, unbalanced -->"
     section += nodes.raw(comment, comment, format="html")
-    module.SearchWords(page).apply()
-    (index,) = page.findall(sphinx_testing.index)
+    words.SearchWords(page).apply()
+    (index,) = page.findall(addnodes.index)
     assert [entry[1:4] for entry in index["entries"]] == [
         ("imbalanced classes", "class-weights", "main"),
         ("unbalanced", "class-weights", "main"),
     ]
+
+
+def test_cell_of_shell_commands_is_shown_without_the_magic_of_jupyter():
+    cells = extension("shell_cells")
+    from docutils import nodes
+    from docutils.utils import new_document
+
+    page = new_document("tutorial")
+    for code in ("%%bash\nfiol demo\nhead -4 tickets.csv", "print('%%bash')"):
+        page += nodes.literal_block(code, code, language="ipython3")
+    cells.ShellCells(page).apply()
+    shown = [(block.astext(), block["language"]) for block in page.findall(nodes.literal_block)]
+    assert shown == [("fiol demo\nhead -4 tickets.csv", "bash"), ("print('%%bash')", "ipython3")]
