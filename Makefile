@@ -89,7 +89,7 @@ campaign: $(VENV)/.test  ## short campaigns, with figures in build/campaigns.jso
 	$(BIN)/python tests/campaigns/run_all.py --json build/campaigns.json $(OPTIONS)
 
 docs: $(VENV)/.docs  ## the documentation in build/docs: strict, all examples executed, links inside the repository checked; no network
-	$(BIN)/python -m sphinx -W --keep-going -q docs build/docs
+	$(BIN)/python -m sphinx -E -W --keep-going -q docs build/docs  # -E: without it, unchanged pages lose their index entries
 	@echo "Open build/docs/index.html, or: $(BIN)/python -m http.server --bind 127.0.0.1 --directory build/docs"
 
 clean:
