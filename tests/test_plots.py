@@ -57,10 +57,10 @@ def test_plot_marks_the_root_of_the_solver(case, explicit):
     assert root.get_xydata().tolist() == [[step.beta, step.z]]
     low, high = ax.get_xlim()
     assert low < step.beta < high
-    g = line(ax, "weights")
+    g = line(ax, "score $g")
     assert np.interp(step.beta, g.get_xdata(), g.get_ydata()) == pytest.approx(step.z, abs=1e-9)
     assert np.all(np.diff(g.get_ydata()) >= -1e-12)
-    assert np.all(np.diff(line(ax, "loss").get_xdata()) <= 1e-12)
+    assert np.all(np.diff(line(ax, "score $z").get_xdata()) <= 1e-12)
 
 
 def test_plot_marks_visible_breakpoints():
