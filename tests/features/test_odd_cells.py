@@ -1,5 +1,6 @@
 """Odd cells in columns of numbers, dates and times: missing markers, cells of another kind, undecided columns."""
 
+import datetime
 import io
 import itertools
 import json
@@ -335,3 +336,21 @@ def test_error_of_an_odd_cell_in_the_first_frame_names_the_remedy():
         learner.learn(frame, y)
     other = Learner(FIOL(Logistic()), compiled=False, table_encoding={"day": "category"})
     assert len(other.learn(frame, y)) == 21
+
+
+@pytest.mark.parametrize("kind", ["number", "category", "tags", None])
+def test_bools_of_numpy_among_objects_are_bools(kind):
+    cells, y = [np.True_, np.False_, None] * 4, [1.0, -1.0, 1.0] * 4
+    frame = pd.DataFrame({"x": range(12), "seen": pd.Series(cells, dtype=object)})
+    forms = frame, frame.assign(seen=[None if cell is None else bool(cell) for cell in cells]), frame.to_dict("records")
+    models = [Learner(table_encoding={} if kind is None else {"seen": kind}, compiled=False) for _ in forms]
+    scores = [model.learn(rows, y) for model, rows in zip(models, forms, strict=True)]
+    assert models[0].names == models[1].names == models[2].names
+    np.testing.assert_array_equal(scores[0], scores[1])
+    np.testing.assert_array_equal(scores[0], scores[2])
+
+
+def test_cells_that_are_no_lists_are_named_in_columns_of_tags():
+    frame = pd.DataFrame({"x": [["a"], datetime.date(2024, 3, 1)]})
+    with pytest.raises(BadValueError, match=r"X\[1, 'x'\] must be a list of strings, got datetime.date"):
+        Learner(table_encoding={"x": "tags"}, compiled=False).learn(frame, [1.0, -1.0])

@@ -304,7 +304,7 @@ class ColumnValues:
                 counts[row] = -1
             else:
                 some = [value] if isinstance(value, (str, *REAL_NUMBERS)) else value
-                if any(isinstance(entry, (dict, list)) for entry in some):
+                if not hasattr(some, "__iter__") or any(isinstance(entry, (dict, list)) for entry in some):
                     raise BadValueError(row, self.name, f"must be a list of strings, got {value_shown(value)}")
                 kept = [cell_text(entry) for entry in some if not is_missing(entry)]
                 if any(isinstance(entry, (float, np.floating)) and "." in cell_text(entry) for entry in some):

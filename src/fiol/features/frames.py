@@ -25,7 +25,7 @@ CONVERSIONS: dict[type | str, Callable[[Any], Any]] = {
     "pandas.ExtensionArray": lambda array: pandas().Series(array),
 }
 #: Types of numbers in columns of objects.
-REAL_NUMBERS = (numbers.Real, decimal.Decimal)
+REAL_NUMBERS = (numbers.Real, decimal.Decimal, np.bool_)
 #: Types that are neither frames nor series.
 NO_FRAMES = (np.ndarray, list, tuple, str, bytes, type(None))
 
