@@ -12,6 +12,7 @@ import asyncio
 import functools
 import http.client
 import json
+import math
 import os
 import random
 import ssl
@@ -28,6 +29,50 @@ FeatureRow = Mapping[str, Any]
 TRY_AGAIN = (429, 502, 503, 504, 507)
 #: The longest pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
+
+
+def json_text(body: Any) -> str:
+    """Return a request as JSON: numbers of numpy as plain ones, dates in ISO form, missing ones as null.
+
+    >>> import datetime, numpy as np
+    >>> json_text({"size": np.float32(0.5), "day": datetime.date(2024, 3, 1), "rest": [float("nan"), True]})
+    '{"size": 0.5, "day": "2024-03-01", "rest": [null, true]}'
+    >>> json_text({"rows": [{"features": {"size": 1j}}]})
+    Traceback (most recent call last):
+    TypeError: a request holds 1j: values are text, numbers, bools, dates, None, lists and dicts
+    """
+    try:
+        return json.dumps(body, allow_nan=False, default=plain_value)
+    except ValueError:  # NaN, or an infinite number
+        return json.dumps(without_nan(body), allow_nan=False)
+
+
+def plain_value(value: Any) -> Any:
+    """Return a scalar of numpy as a plain one, a date as ISO text, and NaT and NA as None; TypeError for others."""
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    kind = getattr(getattr(value, "dtype", None), "kind", "") if getattr(value, "shape", None) == () else ""
+    if kind == "M":
+        return None if str(value) == "NaT" else str(value)
+    if kind in ("b", "i", "u", "f"):
+        return value.item()
+    raise TypeError(f"a request holds {value!r}: values are text, numbers, bools, dates, None, lists and dicts")
+
+
+def without_nan(value: Any) -> Any:
+    """Return a value with None for NaN; ValueError for an infinite number."""
+    if isinstance(value, Mapping):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(inner) for inner in value]
+    plain = value if isinstance(value, (str, int, float, type(None))) else plain_value(value)
+    if isinstance(plain, float) and not math.isfinite(plain):
+        if plain == plain:  # noqa: PLR0124
+            raise ValueError(f"a request holds {plain}: numbers must be finite")
+        return None
+    return plain
 
 
 class ServerError(Exception):
@@ -222,7 +267,7 @@ class Client:
         return self._json("POST", path, body, headers)
 
     def _json(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        content = None if body is None else json.dumps(body, allow_nan=False).encode()
+        content = None if body is None else json_text(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
         return json.loads(self._request(method, path, content, {**kind, **(headers or {})}))
 

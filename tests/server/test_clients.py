@@ -7,12 +7,13 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from server.serving import SPECIFICATION, client_of, row
 from tests.commands import CliRunner
 
 from fiol.cli import main
-from fiol.client import AsyncClient, Client, ServerError
+from fiol.client import AsyncClient, Client, ServerError, json_text
 from fiol.server.access import Access
 from fiol.server.journal import Journal
 from fiol.server.journal_tools import replay_into
@@ -101,6 +102,43 @@ def test_async_client(tmp_path):
         counts, label = asyncio.run(run(server.port))
         assert counts == [1] * 8
         assert label in ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.bool_(True), "true"),
+        (np.int64(3), "3"),
+        (np.float32(0.5), "0.5"),
+        (np.float32("nan"), "null"),
+        (float("nan"), "null"),
+        (pd.NA, "null"),
+        (pd.NaT, "null"),
+        (np.datetime64("NaT"), "null"),
+        (pd.Timestamp("2024-03-01 07:30"), '"2024-03-01T07:30:00"'),
+        (np.datetime64("2024-03-01T07:30:00", "ns"), '"2024-03-01T07:30:00.000000000"'),
+        ((1.5, float("nan"), np.int8(2)), "[1.5, null, 2]"),
+    ],
+)
+def test_requests_have_values_of_numpy_and_pandas_as_plain_json(value, text):
+    assert json_text({"rows": [{"x": value}]}) == f'{{"rows": [{{"x": {text}}}]}}'
+
+
+@pytest.mark.parametrize("value", [b"x", 1j, np.arange(2), np.timedelta64(1, "D"), {1}])
+def test_requests_refuse_values_that_json_does_not_have(value):
+    with pytest.raises(TypeError, match=r"a request holds .*: values are text, numbers, bools, dates"):
+        json_text({"x": [value, float("nan")]})
+    with pytest.raises(ValueError, match="a request holds -inf: numbers must be finite"):
+        json_text({"x": [float("nan"), -float("inf")]})
+
+
+def test_client_sends_rows_of_frames(tmp_path):
+    frame = pd.DataFrame({"size": np.array([1.0, np.nan], np.float32), "color": ["red", None]})
+    rows = [dict(zip(frame, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
+    with client_of(tmp_path / "j") as server, client_for(server) as client:
+        assert client.learn("m", rows, np.array(["yes", "no"]), weights=np.ones(2, int))["outcomes"] == {"learned": 2}
+        plain = [{"size": 1.0, "color": "red"}, {"size": None, "color": None}]
+        assert client.predict("m", rows) == client.predict("m", plain)
 
 
 def test_client_needs_an_address():

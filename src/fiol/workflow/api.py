@@ -38,7 +38,7 @@ def train(
     data : path of a file or folder, pattern, list of these, open file, or a frame of any library.
     target : the column to predict, where there are columns.
     output : a file for the model and its checkpoints; None writes none.
-    resume : continue from the checkpoint in `output`, if there is one.
+    resume : continue from the checkpoint in `output`, if there is one; `data` must be those that it was made with.
     update : path of a model that continues with these rows; all options but `on_error` are the model's.
     options : weight, tag, format, columns (kinds by column), missing (strings that stand for missing values), pairs,
         reader (options of the format), on_error ("missing", "skip", "stop"); loss, penalty, alpha, l1_ratio, algorithm,
