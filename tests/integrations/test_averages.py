@@ -174,10 +174,12 @@ def test_averaged_model_predicts_alike_in_all_integrations(tmp_path):
 
 
 def test_stacked_estimator_with_unsupported_options_raises():
+    message = "step_size='stacked', and features other than 'linear', are seven learners with no algorithm but FIOL"
     for options in ({"average": True}, {"algorithm": "SGD"}, {"geometry": "entropy"}, {"positive": True}):
-        model, y = new("two", step_size="stacked", **options)
-        with pytest.raises(ValueError, match="step_size='stacked' is seven learners, which have no algorithm but FIOL"):
-            model.fit(X, y)
+        for ensemble in ({"step_size": "stacked"}, {"features": "additive"}):
+            model, y = new("two", **ensemble, **options)
+            with pytest.raises(ValueError, match=message):
+                model.fit(X, y)
     for tune in ({"alpha": [0.1, 1.0]}, {"step_size": ["single", "stacked"]}):
         model, y = new("two", step_size="stacked", penalty="l2", tune=tune)
         with pytest.raises(ValueError, match="tune tries single learners"):

@@ -735,3 +735,18 @@ def test_river_joint_classifier_matches_learner(loss):
     with pytest.raises(ValueError, match="loss must go on to learn all classes at once"):
         one.mutate({"loss": "log_loss"})
     assert one.loss == loss
+
+
+@pytest.mark.parametrize("label", [[1], {}])
+def test_labels_that_cannot_be_labels_are_refused_after_bools_as_before(label):
+    for model in (FIOLClassifier(), learned_one(FIOLClassifier())):
+        rounds = model.rounds
+        with pytest.raises(TypeError, match=r"^y must be a label: str, int or bool, got "):
+            model.learn_one({"a": 1.0}, label)
+        assert model.rounds == rounds
+
+
+def learned_one(model):
+    """Return a model after one event with a bool."""
+    model.learn_one({"a": 1.0}, True)
+    return model

@@ -154,7 +154,7 @@ def make_update(
             "no algorithm but FIOL, no geometry, solver, average, positive, record_every, nor bounds of weights or a "
             "penalty of your own"
         )
-        raise ValueError(f"step_size='stacked' is seven learners, which have {others}")
+        raise ValueError(f"step_size='stacked', and features other than 'linear', are seven learners with {others}")
     if regularizer == Unregularized():
         del given["regularizer"]
     if isinstance(step_size, Real) and "aggressiveness" in accepted:

@@ -20,7 +20,7 @@ from fiol.components.losses import Loss
 from fiol.components.row import Floats
 from fiol.features.chunk import Chunk
 from fiol.features.frames import as_list, frame_like, labels_like, series_like, series_name
-from fiol.features.labels import AnyLabels, plain_label
+from fiol.features.labels import AnyLabels, labels_of_rows, plain_label
 from fiol.integrations.river_model import InnerModel, LinearModel, framed
 from fiol.learner import Learner
 from fiol.models.one_vs_rest import OneVsRest
@@ -153,7 +153,7 @@ class FIOLClassifier(LinearModel, base.MiniBatchClassifier):
 
     def _learn_chunk(self, model: Any, chunk: Chunk, y: Any, w: Any) -> Any:
         """Make a round per row; the first label that is none of two given classes opens a copy of the model."""
-        known = set(model.classes)
+        known, y = set(model.classes), AnyLabels(labels_of_rows(y, None))
         new = next((k for k, label in enumerate(y) if label not in known), None) if model.closed else None
         if new is None:
             return super()._learn_chunk(model, chunk, y, w)
