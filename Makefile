@@ -113,10 +113,11 @@ $(VENV)/.reproduce: $(VENV)/.demo
 	$(BIN)/python -m pip install -q -e ".[reproduce]"
 	touch $@
 
-# In one call: each takes seconds to find out what is there already. Python compiles the modules that tests import;
-# to compile those of all libraries takes 20 s.
+# In one call: each takes seconds to find out what is there already. pip compiles modules in one process, `compileall` in
+# one process for each core, without the tests of libraries. Files that do not compile are not imported by any test.
 $(VENV)/.test: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install -q --no-compile -e ".[files,plots,reproduce]" --group test --group schemas
+	-@$(BIN)/python -m compileall -q -j 0 -x '/tests/' $(VENV)/lib > /dev/null
 	touch $@
 
 $(VENV)/.release: $(VENV)/.base pyproject.toml

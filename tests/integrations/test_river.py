@@ -604,6 +604,7 @@ def test_no_class_is_predicted_that_has_not_been_seen(loss, label, many):
         assert [one.predict_one(x) for x in dicts(X)[:2]] == one.predict_many(X[:2]).tolist() == [label, not label]
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_labels_that_are_text_are_the_only_classes_of_a_report():
     scores, seen = metrics.MacroF1(), set()
     model = FIOLClassifier("softmax")
