@@ -428,6 +428,8 @@ def test_hashed_and_dropped_features_have_no_curves(option):
 def test_features_must_be_known_and_need_an_ensemble():
     with pytest.raises(ValueError, match="features must be one of linear, additive, pairwise, auto"):
         new(features="cubic")
+    with pytest.raises(TypeError, match=r"update must be a fiol.Update, got Squared\(\): did you mean fiol.Stacked"):
+        fiol.Learner(fiol.Squared(), features="auto")  # the error named a method of updates that losses lack
     with pytest.raises(TypeError, match="needs an ensemble"):
         fiol.Learner(fiol.FIOL(fiol.Squared()), features="auto")
 

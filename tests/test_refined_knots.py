@@ -8,7 +8,8 @@ from tests.interpreted import interpret
 import fiol
 from fiol.learner.effects import effects_of
 
-ROWS, AT = 1500, 700
+#: Columns are looked at after 400, 600 and 900 rows.
+ROWS, AT = 1500, 600
 
 
 @pytest.fixture(autouse=True)
@@ -91,11 +92,11 @@ def test_refined_model_has_the_same_bits_in_any_chunks_and_when_saved_in_between
 
 
 def test_refined_model_of_several_classes_has_the_same_bits_in_any_chunks():
-    frame, y = wavy(300)
+    frame, y = wavy(450)
     y = np.digitize(y, [-0.3, 0.5])
     whole, parts = (new(refine_rows=250, loss=fiol.Softmax()) for _ in range(2))
     whole.learn(frame, y)
-    for start in range(0, 300, 90):
+    for start in range(0, 450, 90):
         parts.learn(frame[start : start + 90], y[start : start + 90])
     assert basis_of(whole).refined.tolist() == [1]
     assert np.array_equal(parts.weights, whole.weights)
@@ -130,7 +131,7 @@ def test_knots_are_not_refined_by_rows_that_are_learned_from_again():
     with learner.core.engine.freeze_stack():
         learner.learn(frame, y)
     assert basis_of(learner).refined.tolist() == [0]
-    learner.learn(frame, y)
+    learner.learn(*wavy(400))
     assert basis_of(learner).refined.tolist() == [1]
 
 
@@ -156,8 +157,8 @@ def test_refined_and_unrefined_models_merge():
     base = new()
     base.learn(frame[:500], y[:500])
     parts = [base.copy() for _ in range(2)]
-    parts[0].learn(frame[500:650], y[500:650])
-    parts[1].learn(frame[650:], y[650:])
+    parts[0].learn(frame[500:590], y[500:590])
+    parts[1].learn(frame[590:], y[590:])
     assert [basis_of(part).refined.tolist() for part in parts] == [[0], [1]]
     merged = fiol.Learner.merge(parts, weights=[0.0, 1.0])
     assert basis_of(merged).refined.tolist() == [1]

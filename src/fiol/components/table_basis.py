@@ -33,9 +33,9 @@ class TableBasis(Component):
     max_pairs : the largest number of pairs of columns; 0 is a model of curves, without level 3. If columns have more
         pairs, those are chosen that explain most of what curves leave of the following `choice_rows` rows; level 3
         begins after these.
-    refine_rows : the number of rows after which a knot is added in the middle of each interval, and a point of the grid
-        between every two of its points, but for columns whose knots are their values; 0 for never. Curves stay as they
-        are. Finer surfaces fit many rows better, and few rows worse.
+    refine_rows : the first time that columns are looked at after this many rows, a knot is added in the middle of each
+        interval, and a point of the grid between every two of its points, but for columns whose knots are their values;
+        0 for never. Curves stay as they are. Finer surfaces fit many rows better, and few rows worse.
     choice_rows : the number of rows from which pairs are chosen. If all pairs are there, and more than three for each
         column, those that explain no more than noise learn slowly after these rows.
     max_nodes : the largest number of nodes of all grids; pairs beyond that are left out, and no grid is refined beyond.

@@ -279,8 +279,7 @@ def grid_of_knots(knots: int, intervals: int) -> Any:
 def next_check(rounds: int, options: TableBasis, undecided: bool, kept: int) -> int:
     """Return the round before which columns are looked at again, after this many rounds.
 
-    It is at the latest when knots are refined; if pairs are `undecided`, when there are enough rows, of which some are
-    kept, to judge them.
+    If pairs are `undecided`, it is at the latest when there are enough rows, of which some are kept, to judge them.
 
     >>> next_check(200, TableBasis(), False, 0), next_check(10_000, TableBasis(), False, 0)
     (400, 15000)
@@ -288,8 +287,6 @@ def next_check(rounds: int, options: TableBasis, undecided: bool, kept: int) -> 
     1200
     """
     check = max(rounds + int(options.rows), int(GROWTH_OF_CHECKS * rounds))
-    if rounds < options.refine_rows:
-        check = min(check, int(options.refine_rows))
     return min(check, rounds + int(options.choice_rows) - kept) if undecided else check
 
 

@@ -76,6 +76,7 @@ def with_features(update: Any, features: Any) -> Any:
     if basis is None:
         return update
     if not isinstance(update, Ensemble):
+        expect("update", update, Update)
         asked = option_text("features", features)
         raise TypeError(f"{asked} needs an ensemble, such as the default, got {update.brief()}")
     return replace(update, basis=basis)
