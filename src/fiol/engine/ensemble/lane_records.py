@@ -86,6 +86,13 @@ def prefetch_record(indices, j, records, vectors, width):
 
 
 @inlined_strictly
+def last_prefetched(feature, vectors, width):
+    """Return how many entries of a row are read while a later one is prefetched: none if its records fit the cache."""
+    n = feature.shape[0]
+    return n - ENTRIES_AHEAD if n * (8 * len(vectors) * width) > CACHE // 2 else 0
+
+
+@inlined_strictly
 def prefetch_row(indices, first, last, records, vectors, width):
     """Prefetch the records of the first features of a row, if all records are too many for the cache."""
     if records.nbytes > CACHE:

@@ -23,7 +23,15 @@ from fiol.components.simd import (
     with_lane,
 )
 from fiol.components.step_sizes.rule import LARGEST_SUM, LONGEST, add_to_sum, metric, step_length, steps_under_ridge
-from fiol.engine.ensemble.lane_records import by_unit, ridge_in_lanes, rule_in_lanes, whole_floats
+from fiol.engine.ensemble.lane_records import (
+    ENTRIES_AHEAD,
+    by_unit,
+    last_prefetched,
+    prefetch_record,
+    ridge_in_lanes,
+    rule_in_lanes,
+    whole_floats,
+)
 
 INFINITE = np.inf
 
@@ -49,7 +57,10 @@ def write_steps(loss, n, like, feature, x, square, base, size, memory):
     parts, stride = memory.parts, np.uint64(len(memory.vectors) * n)
     gain, base, size = first_lanes(square, like), first_lanes(base, like), first_lanes(size, like)
     p = 0.0 * first_lanes(square, lanes(memory.first))
+    last_ahead = last_prefetched(feature, memory.vectors, n)
     for j in range(x.shape[0]):
+        if j < last_ahead:
+            prefetch_record(feature, j + ENTRIES_AHEAD, memory.records, memory.vectors, n)
         i, part, unit = np.uint64(np.uint32(feature[j])) * stride, parts[2 * j], parts[2 * j + 1]
         grown = gain * squared_value(rule, memory.values[j], x[j], memory)
         s = add_to_sum(load_lanes(memory.records, i + width, like), grown)
@@ -78,7 +89,10 @@ def move_weights(loss, like, few, feature, x, common, beta, more, memory):
     scaled, raw, more = first_lanes(scaled, few), first_lanes(raw, few), first_lanes(more, few)
     of_sums = rule_in_lanes(memory.rules, n, few)
     own = uses_sums(of_sums)
+    last_ahead = last_prefetched(feature, memory.vectors, n)
     for j in range(x.shape[0]):
+        if j < last_ahead:
+            prefetch_record(feature, j + ENTRIES_AHEAD, memory.records, memory.vectors, n)
         i, value, turn = np.uint64(np.uint32(feature[j])) * stride, x[j], parts[2 * j] * parts[2 * j + 1]
         step = load_lanes(memory.steps, np.uint64(j) * m, few)
         if len(memory.as_they_are) == 0:
