@@ -365,3 +365,17 @@ def test_shadow_that_cannot_be_removed_is_promoted_nevertheless(tmp_path, monkey
     registry = open_registry(tmp_path)
     assert {name: one.model.rounds for name, one in registry.models.items()} == {"m": 8, "s": 8}
     registry.close()
+
+
+def test_snapshots_are_taken_after_the_clock_was_set_back(tmp_path, monkeypatch):
+    with client_of(tmp_path, snapshot_seconds=0.1) as client:
+        learn(client, {"rows": rows(0, 5)})
+        taken = client.post("/models/m/snapshots").json()["position"]
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda: now() - 86400.0)
+        position = learn(client, {"rows": rows(5, 9)}).json()["position"]
+        deadline = time.monotonic() + 20.0
+        while (newest := client.get("/models/m/snapshots").json()["snapshots"][0]["position"]) == taken:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert newest == position

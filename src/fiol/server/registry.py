@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -234,7 +235,7 @@ class Registry:
         """Save a model now, and return its snapshot."""
         served = self.get(name)
         info = self.snapshots.save(name, served.file_copy())
-        self.writer.saved[name] = served.position, info.time
+        self.writer.saved[name] = served.position, time.monotonic()
         self.snapshots.prune(name)
         return info
 
@@ -278,7 +279,7 @@ class Registry:
             os.unlink(self.snapshots.path(name, info))
             raise
         writer.position = position
-        writer.saved[name] = position, info.time
+        writer.saved[name] = position, time.monotonic()
         served.replace(model, position)
         self.snapshots.prune(name)
 

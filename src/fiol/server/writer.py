@@ -124,7 +124,8 @@ class Writer(threading.Thread):
         self.commits = self.group_rows = 0
         self.failed: str | None = None  #: why the last transaction failed
         self.saver = ThreadPoolExecutor(1, thread_name_prefix="fiol-snapshots")
-        self.saved: dict[str, tuple[int, float]] = {name: (one.position, time.time()) for name, one in models.items()}
+        #: Position of the last snapshot of every model, and when it was taken, by a clock that is never set.
+        self.saved = {name: (one.position, time.monotonic()) for name, one in models.items()}
         self.next_tick = 0.0
         self.group: list[Command] | None = None  #: the requests that are processed
         self.broken: str | None = None  #: why the thread ended
@@ -471,8 +472,8 @@ class Writer(threading.Thread):
             served.publish()
         try:
             for served in self.models.values():
-                position, when = self.saved.get(served.name, (0, 0.0))
-                if served.position > position and time.time() - when > self.options.snapshot_seconds:
+                position, when = self.saved.get(served.name, (0, -math.inf))
+                if served.position > position and time.monotonic() - when > self.options.snapshot_seconds:
                     self.start_snapshot(served)
             self._compact()
         except (sqlite3.Error, OSError) as error:
@@ -518,7 +519,7 @@ class Writer(threading.Thread):
 
     def start_snapshot(self, served: ServedModel) -> None:
         """Save a copy of a model in the background."""
-        self.saved[served.name] = served.position, time.time()
+        self.saved[served.name] = served.position, time.monotonic()
         self.saver.submit(self._save_in_background, served.name, served.file_copy())
 
     def _save_snapshot(self, served: ServedModel) -> None:
