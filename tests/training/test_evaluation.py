@@ -7,6 +7,7 @@ from sklearn.calibration import calibration_curve
 
 import fiol
 from fiol.training.evaluation import Evaluation, ScoreTable
+from fiol.training.metrics import PassMetrics
 from fiol.training.task_inference import Task
 
 
@@ -102,15 +103,42 @@ def test_binned_auc_reports_its_error_bound():
     draw = np.random.default_rng(7)
     y = draw.random(4000) < 0.4
     scores, weights = y + 3.0 * draw.normal(size=4000), draw.random(4000)
+    order = np.argsort(scores)  # later scores are larger than all before
+    scores, y, weights = scores[order], y[order], weights[order]
     exact = metrics.roc_auc_score(y, scores, sample_weight=weights)
     for most in (4000, 3999, 500, 16):
         table = ScoreTable(most)
         for some in np.split(np.arange(4000), [1000, 1001]):
             table.add(scores[some], y[some], weights[some])
+            table.area()  # so that the next scores meet those that are sorted in
         assert len(table.keys) <= most
         assert abs(table.area() - exact) <= table.doubt + 1e-12
         assert (table.doubt == 0.0) == (most == 4000)
-        assert table.doubt < 0.25
+        assert table.doubt < 4.0 / most
+
+
+def test_r2_of_equal_targets_is_undefined():
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared()), compiled=False)
+    y = np.full(4, 2.0)
+    found = evaluated(learner, Task(fiol.Squared(), None, ""), np.array([1.0, 2.0, 3.0, 2.0]), y, np.ones(4), [1])
+    assert found["r2"] is None
+    assert found["rmse"] == pytest.approx(np.sqrt(0.5))
+
+
+def test_rows_of_a_block_may_have_scores_of_different_classes():
+    """A class that appears within a block has the score 0 in the rows before."""
+    learner = fiol.Learner(fiol.FIOL(fiol.Softmax()), compiled=False)
+    draw = np.random.default_rng(2)
+    scores, y = draw.normal(size=(9, 3)), np.array([0, 1, 1, 0, 2, 0, 2, 1, 0])
+    scores[:4, 2] = 0.0
+    whole, parts = PassMetrics(), PassMetrics()
+    whole.add(learner, scores, y, np.ones(9))
+    parts.add(learner, scores[:4, :2], y[:4], np.ones(4))
+    parts.add(learner, scores[4:], y[4:], np.ones(5))
+    for metrics_of_pass in (whole, parts):
+        metrics_of_pass.flush(learner)
+    expected = metrics.log_loss(y, np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True))
+    assert parts.loss.value == whole.loss.value == pytest.approx(expected)
 
 
 def test_auc_of_one_class_is_undefined():
