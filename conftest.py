@@ -35,13 +35,13 @@ def pytest_ignore_collect(collection_path):
 
 os.environ["NUMBA_CACHE_DIR"] = str(ROOT / "build" / f"numba-{compiler_hash()}")  # read when numba is imported
 
-#: How many times as many examples hypothesis draws. FIOL_EXAMPLES=20 is a campaign: every run draws others.
+#: How many times as many examples hypothesis draws, in tests without a number of their own. FIOL_EXAMPLES=20 is a
+#: campaign: every run draws others.
 EXAMPLES = int(os.environ.get("FIOL_EXAMPLES", "1"))
-settings.register_profile("default", deadline=None, derandomize=EXAMPLES == 1, print_blob=True, max_examples=30)
+settings.register_profile(
+    "default", deadline=None, derandomize=EXAMPLES == 1, print_blob=True, max_examples=30 * EXAMPLES
+)
 settings.load_profile("default")
-if EXAMPLES > 1:
-    few = settings.max_examples.fget
-    type.__setattr__(settings, "max_examples", property(lambda own: EXAMPLES * few(own)))  # also those of one test
 
 
 def synced(handle: int) -> None:
