@@ -31,13 +31,13 @@ TRY_AGAIN = (429, 502, 503, 504, 507)
 LONGEST_PAUSE = 30.0
 
 
-def json_text(body: Any) -> str:
+def request_text(body: Any) -> str:
     """Return a request as JSON: numbers of numpy as plain ones, dates in ISO form, missing ones as null.
 
     >>> import datetime, numpy as np
-    >>> json_text({"size": np.float32(0.5), "day": datetime.date(2024, 3, 1), "rest": [float("nan"), True]})
+    >>> request_text({"size": np.float32(0.5), "day": datetime.date(2024, 3, 1), "rest": [float("nan"), True]})
     '{"size": 0.5, "day": "2024-03-01", "rest": [null, true]}'
-    >>> json_text({"rows": [{"features": {"size": 1j}}]})
+    >>> request_text({"rows": [{"features": {"size": 1j}}]})
     Traceback (most recent call last):
     TypeError: a request holds 1j: values are text, numbers, bools, dates, None, lists and dicts
     """
@@ -267,7 +267,7 @@ class Client:
         return self._json("POST", path, body, headers)
 
     def _json(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        content = None if body is None else json_text(body).encode()
+        content = None if body is None else request_text(body).encode()
         kind = {} if body is None else {"Content-Type": "application/json"}
         return json.loads(self._request(method, path, content, {**kind, **(headers or {})}))
 

@@ -568,9 +568,9 @@ def test_all_presets_have_names(algorithm):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "log"}, "The 'loss' parameter of FIOLClassifier must be a str among .*'hinge'.*Got 'log' instead"),
+        ({"loss": "lot"}, "The 'loss' parameter of FIOLClassifier must be a str among .*'hinge'.*Got 'lot' instead"),
         ({"loss": fiol.Hinge}, "must be .* an instance of 'fiol.components.losses.Loss' or"),
-        ({"penalty": "none"}, "The 'penalty' parameter .* Got 'none' instead"),
+        ({"penalty": "l3"}, "The 'penalty' parameter .* Got 'l3' instead"),
         ({"alpha": -1.0}, r"The 'alpha' parameter .* in the range \[0.0, inf\). Got -1.0 instead"),
         ({"l1_ratio": 2}, r"The 'l1_ratio' parameter .* in the range \[0.0, 1.0\]"),
         ({"algorithm": "ADAM"}, "The 'algorithm' parameter .*'FIOL'.* Got 'ADAM' instead"),

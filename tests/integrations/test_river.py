@@ -344,8 +344,8 @@ def test_river_error_in_a_frame_changes_nothing():
 
 def test_river_rejects_wrong_parameters():
     for parameters, message in [
-        ({"loss": "log"}, "loss must be one of 'log_loss', .*, or a fiol.Loss; got 'log'"),
-        ({"penalty": "l3"}, "penalty must be one of 'l1', 'l2', 'elasticnet', or a fiol.Regularizer; got 'l3'"),
+        ({"loss": "lot"}, "loss must be one of 'log_loss', .*, or a fiol.Loss; got 'lot'"),
+        ({"penalty": "l3"}, "penalty must be one of 'none', 'l1', 'l2', 'elasticnet', or a fiol.Regularizer; got 'l3'"),
         ({"algorithm": "Adam"}, "algorithm must be one of 'FIOL', .*; got 'Adam'"),
         ({"step_size": "big"}, "step_size must be one of 'auto', .*, a number, or a fiol.StepSize; got 'big'"),
         ({"step_size": True}, "step_size must be one of"),
@@ -414,7 +414,7 @@ def test_river_mutate_keeps_the_weights():
     in_pieces(model, X[30:], y[30:])
     assert max(abs(w) for found in model.weights.values() for w in found.values()) < 0.1
     before = pickle.dumps(model)
-    for wrong in ({"alpha": -1.0}, {"loss": "log"}, {"algorithm": "RDA"}, {"bits": 3}, {"nothing": 3}):
+    for wrong in ({"alpha": -1.0}, {"loss": "lot"}, {"algorithm": "RDA"}, {"bits": 3}, {"nothing": 3}):
         with pytest.raises((ValueError, TypeError)):
             model.mutate(wrong)
         assert pickle.dumps(model) == before

@@ -13,7 +13,7 @@ from server.serving import SPECIFICATION, client_of, row
 from tests.commands import CliRunner
 
 from fiol.cli import main
-from fiol.client import AsyncClient, Client, ServerError, json_text
+from fiol.client import AsyncClient, Client, ServerError, request_text
 from fiol.server.access import Access
 from fiol.server.journal import Journal
 from fiol.server.journal_tools import replay_into
@@ -121,15 +121,15 @@ def test_async_client(tmp_path):
     ],
 )
 def test_requests_have_values_of_numpy_and_pandas_as_plain_json(value, text):
-    assert json_text({"rows": [{"x": value}]}) == f'{{"rows": [{{"x": {text}}}]}}'
+    assert request_text({"rows": [{"x": value}]}) == f'{{"rows": [{{"x": {text}}}]}}'
 
 
 @pytest.mark.parametrize("value", [b"x", 1j, np.arange(2), np.timedelta64(1, "D"), {1}])
 def test_requests_refuse_values_that_json_does_not_have(value):
     with pytest.raises(TypeError, match=r"a request holds .*: values are text, numbers, bools, dates"):
-        json_text({"x": [value, float("nan")]})
+        request_text({"x": [value, float("nan")]})
     with pytest.raises(ValueError, match="a request holds -inf: numbers must be finite"):
-        json_text({"x": [float("nan"), -float("inf")]})
+        request_text({"x": [float("nan"), -float("inf")]})
 
 
 def test_client_sends_rows_of_frames(tmp_path):

@@ -31,7 +31,7 @@ def tuned(update: Update, grid: Mapping[str, Sequence[Any]], stack: Stack = KEEP
 
     >>> from fiol import FIOL, L1, Learner, Logistic
     >>> learner = Learner(tuned(FIOL(Logistic(), L1(0.0)), {"lam": [1e-3, 1e-1, 10.0]}))
-    >>> scores = learner.learn([[1.0, 0.1], [-1.0, 0.1]] * 50, [1, -1] * 50)
+    >>> scores = learner.learn([[1.0, 0.1], [1.0, -0.1], [-1.0, 0.1], [-1.0, -0.1]] * 25, [1, 1, -1, -1] * 25)
     >>> [(member.update.regularizer.lam, member.nonzero, member.weight) for member in learner.members]
     [(0.001, 1, 1.0), (0.1, 1, 0.0), (10.0, 0, 0.0)]
     >>> tuned(FIOL(Logistic(), L1(0.1)), {"lamda": [1.0]})
