@@ -400,7 +400,6 @@ def shown(records: list[dict[str, Any]]) -> str:
     rows = [
         [r["table"], r["order"], *(number(r["last fifth"].get(name)) for name in (*LEVELS, *others))]
         for r in records
-        if "first rows" in r
     ]
     return "\n\n".join([*parts, table(["last fifth", "order", *LEVELS, *others], rows)])
 
