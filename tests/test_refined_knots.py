@@ -92,12 +92,12 @@ def test_refined_model_has_the_same_bits_in_any_chunks_and_when_saved_in_between
 
 
 def test_refined_model_of_several_classes_has_the_same_bits_in_any_chunks():
-    frame, y = wavy(450)
+    frame, y = wavy(160)
     y = np.digitize(y, [-0.3, 0.5])
-    whole, parts = (new(refine_rows=250, loss=fiol.Softmax()) for _ in range(2))
+    whole, parts = (new(refine_rows=100, rows=50, loss=fiol.Softmax()) for _ in range(2))
     whole.learn(frame, y)
-    for start in range(0, 450, 90):
-        parts.learn(frame[start : start + 90], y[start : start + 90])
+    for start in range(0, 160, 35):
+        parts.learn(frame[start : start + 35], y[start : start + 35])
     assert basis_of(whole).refined.tolist() == [1]
     assert np.array_equal(parts.weights, whole.weights)
 
