@@ -50,6 +50,15 @@ def test_component_copies_are_equal(value):
     assert len({*VALUES, *copy.deepcopy(VALUES)}) == len(VALUES)
 
 
+@pytest.mark.parametrize("value", [Squared(), Box(ElasticNet(0.1, 0.2), lo=-1.0)])
+def test_component_restored_from_its_state_has_the_numbers_that_compiled_code_reads(value):
+    """As skops before 0.12 restores objects."""
+    other = type(value).__new__(type(value))
+    other.__setstate__(value.__getstate__())
+    assert other == value
+    assert other._leaves == value._leaves
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -284,6 +284,10 @@ class Component:
         # skops before 0.12 looks at this and not at __reduce__.
         return dict(zip(field_names(type(self)), field_values(self), strict=True))  # type: ignore[arg-type]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
     def has(self, verb: str) -> bool:
         """Return whether this component defines the method `verb`.
 
