@@ -6,6 +6,7 @@ import pytest
 from tests.interpreted import interpret
 
 import fiol
+from fiol.features.basis_extension import SlotKnots, united_slot
 from fiol.learner.effects import effects_of
 
 #: Columns are looked at after 400, 600 and 900 rows.
@@ -180,3 +181,34 @@ def test_shares_at_refined_knots_are_those_of_all_rows():
 
 def test_older_options_never_refine():
     assert fiol.TableBasis.of_older_files == {"refine_rows": 0}
+
+
+def test_united_knots_of_equal_models_are_theirs_however_many_there_are():
+    knots = np.linspace(0.0, 1.0, 60)
+    slot = SlotKnots(knots, np.ones(60, np.int32), False)
+    united = united_slot(fiol.TableBasis(knots=4, grid=2), [slot, slot])
+    assert united.knots.tolist() == knots.tolist()
+    assert united.in_grid.tolist() == [1] * 60
+
+
+@pytest.mark.parametrize("max_pairs", [0, 91])
+def test_columns_that_are_all_constant_at_first_get_knots_later(max_pairs):
+    X = np.ones((700, 2))
+    X[350:] = np.random.default_rng(0).normal(size=(350, 2))
+    learner = new(refine_rows=0, max_pairs=max_pairs)
+    learner.learn(X, X[:, 0])
+    assert basis_of(learner).counts.min() > 0
+
+
+@pytest.mark.parametrize("max_pairs", [0, 91])
+def test_merge_adds_the_knots_of_a_last_column_that_was_constant(max_pairs):
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    X[:600, 1] = 1.0
+    y = X[:, 0] + X[:, 1] ** 2
+    base = new(max_pairs=max_pairs)
+    base.learn(X[:250], y[:250])
+    constant, moved = base.copy(), base.copy()
+    constant.learn(X[250:400], y[250:400])
+    moved.learn(X[600:], y[600:])
+    merged = fiol.Learner.merge([constant, moved], weights=[0.0, 1.0])
+    assert np.allclose(merged.scores(X), moved.scores(X))

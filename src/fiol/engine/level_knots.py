@@ -70,8 +70,10 @@ def at_knots(levels: Levels, basis: ColumnBasis, slots: Sequence[SlotKnots]) -> 
     known, hats, nodes = int(basis.known[0]), hat_corners(basis, slots), node_corners(basis, slots)
     numbers = known + np.concatenate([hats.numbers, basis.hats + nodes.numbers])
     shares = np.concatenate([hats.shares, nodes.shares])
-    for old, level, added in zip(levels[1:], new_levels[1:], new_basis.added[1:], strict=False):
-        own = slice(known, known + added), numbers[:added], shares[:added]
+    sizes = zip(basis.added[1:], new_basis.added[1:], strict=True)
+    for old, level, (before, added) in zip(levels[1:], new_levels[1:], sizes, strict=False):
+        corners = np.minimum(numbers[:added], known + before - 1)  # columns without hats have shares of 0
+        own = slice(known, known + added), corners, shares[:added]
         level.members_in_use.interpolate(old.members_in_use, *own)
     return new_levels, new_basis
 

@@ -42,7 +42,8 @@ class Extension(NamedTuple):
     def inherited(self, before: Floats, stiffness: Floats) -> Floats:
         """Return `ColumnBasis.inherited` of the new basis, given that of the old one and the stiffness there."""
         sources = np.concatenate([self.hats, self.nodes])
-        fresh, old = sources == FRESH, np.zeros(len(stiffness))
+        fresh, stiffness = sources == FRESH, np.append(stiffness, 0.0)  # the last for `FRESH`: there may be none
+        old = np.zeros(len(stiffness))
         old[: len(before)] = before
         return np.where(fresh, 0.0, np.where(self.kept, old[sources], stiffness[sources]))
 
@@ -163,10 +164,12 @@ def any_moved(basis: ColumnBasis, chunk: Chunk, roles: Roles) -> bool:
 
 def united_knots(options: TableBasis, bases: Sequence[ColumnBasis]) -> list[SlotKnots]:
     """Return the knots of every slot in any of several bases."""
-    return [united_slot(options, slots) for slots in zip(*map(slot_knots, bases), strict=True)]
+    most = MOST_UNITED * (1 + max(int(basis.refined[0]) for basis in bases))
+    each = zip(zip(*map(slot_knots, bases), strict=True), bases[0].period.tolist(), strict=True)
+    return [slots[0] if period else united_slot(options, slots, most) for slots, period in each]
 
 
-def united_slot(options: TableBasis, slots: Sequence[SlotKnots]) -> SlotKnots:
+def united_slot(options: TableBasis, slots: Sequence[SlotKnots], most_united: int = MOST_UNITED) -> SlotKnots:
     """Return the knots of a column in any of several bases; points of a grid are those of any.
 
     Of very many, some are left out, so that merging many models keeps memory bounded; then they are not all values of
@@ -176,12 +179,15 @@ def united_slot(options: TableBasis, slots: Sequence[SlotKnots]) -> SlotKnots:
     >>> united_slot(TableBasis(), [one, other]).knots.tolist()
     [0.0, 0.5, 1.0]
     """
-    knots, few = np.unique(np.concatenate([one.knots for one in slots])), all(one.few for one in slots)
-    most = int(MOST_UNITED * options.knots)
+    first, few = slots[0], all(one.few for one in slots)
+    if all(np.array_equal(one.knots, first.knots) and np.array_equal(one.in_grid, first.in_grid) for one in slots):
+        return first._replace(few=few)
+    knots = np.unique(np.concatenate([one.knots for one in slots]))
+    most = int(most_united * options.knots)
     if len(knots) > most:
         knots, few = knots[grid_of_knots(len(knots), most) > 0], False
     in_grid = np.isin(knots, np.concatenate([one.points for one in slots])).astype(np.int32)
-    most = int(MOST_UNITED * options.grid)
+    most = int(most_united * options.grid)
     if in_grid.sum() > most and not few:
         in_grid = grid_of_knots(len(knots), most)
     return SlotKnots(knots, in_grid, few)
