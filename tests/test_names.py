@@ -82,3 +82,11 @@ def test_unknown_names_are_refused_with_the_names_there_are():
         fiol.Learner(regularizer="l3")
     with pytest.raises(ValueError, match="'loss' parameter of FIOLRegressor"):
         fiol.FIOLRegressor("hinge").fit([[1.0]], [1.0])
+
+
+def test_alpha_beside_a_penalty_with_a_strength_is_refused():
+    with pytest.raises(ValueError, match=r"alpha=0\.1 has no effect: penalty 'l1:0\.5' has a strength"):
+        fiol.FIOLClassifier(penalty="l1:0.5", alpha=0.1).fit([[0.0], [1.0]], [0, 1])
+    assert names.penalty_named("NONE") == fiol.Unregularized()
+    with pytest.raises(ValueError, match="none has no strength"):
+        names.penalty_named("none:0.5")

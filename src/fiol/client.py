@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import functools
 import http.client
 import json
@@ -51,7 +52,7 @@ def plain_value(value: Any) -> Any:
     """Return a scalar of numpy as a plain one, a date as ISO text, and NaT and NA as None; TypeError for others."""
     if type(value).__name__ in ("NaTType", "NAType"):
         return None
-    if hasattr(value, "isoformat"):
+    if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
     kind = getattr(getattr(value, "dtype", None), "kind", "") if getattr(value, "shape", None) == () else ""
     if kind == "M":

@@ -159,12 +159,14 @@ def penalty_named(given: Any, alpha: float = DEFAULT_ALPHA, l1_ratio: float | No
     if isinstance(given, Regularizer):
         return given
     text, colon, strength = ("none" if given is None else given).partition(":")
-    name = "none" if text == "none" else canonical_name(text, PENALTIES)
+    name = canonical_name(text, ("none", *PENALTIES))
     if name is None:
         raise ValueError(f"there is no penalty {given!r}: choose from none, {', '.join(PENALTIES)}")
     share = {"l1": 1.0, "l2": 0.0, "elasticnet": l1_ratio, "none": 0.0}[name]
     if share is None:
         raise ValueError("l1_ratio must be set when penalty is 'elasticnet': from 0 to 1, got None")
+    if colon and name == "none":
+        raise ValueError(f"penalty {given!r}: none has no strength")
     if colon:
         try:
             alpha = float(strength)

@@ -124,7 +124,7 @@ def test_requests_have_values_of_numpy_and_pandas_as_plain_json(value, text):
     assert request_text({"rows": [{"x": value}]}) == f'{{"rows": [{{"x": {text}}}]}}'
 
 
-@pytest.mark.parametrize("value", [b"x", 1j, np.arange(2), np.timedelta64(1, "D"), {1}])
+@pytest.mark.parametrize("value", [b"x", 1j, np.arange(2), np.timedelta64(1, "D"), pd.Timedelta("1h"), {1}])
 def test_requests_refuse_values_that_json_does_not_have(value):
     with pytest.raises(TypeError, match=r"a request holds .*: values are text, numbers, bools, dates"):
         request_text({"x": [value, float("nan")]})

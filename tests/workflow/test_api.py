@@ -336,3 +336,11 @@ def test_predictions_take_on_error(table, tmp_path):
             method(path)
     assert len(model.predict(path, on_error="skip")) == ROWS
     assert model.evaluate(path, on_error="skip")["rows"] == ROWS
+
+
+def test_row_index_of_pandas_is_no_column():
+    frame = pd.DataFrame({"a": np.arange(60.0) % 7, "t": np.arange(60) >= 30})
+    shuffled = frame.sample(frac=1.0, random_state=0)  # an index from which the target follows
+    model = fiol.train(shuffled, target="t")
+    assert model.columns == ("a",)
+    assert np.array_equal(model.weights, fiol.train(shuffled.reset_index(drop=True), target="t").weights)

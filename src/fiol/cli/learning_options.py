@@ -21,7 +21,7 @@ def learning_options(option: Callable[..., Any]) -> Callable[[Any], Any]:
             default="none",
             show_default=True,
             metavar="NAME",
-            help="Penalty on weights: none, l1, l2, elasticnet.",
+            help="Penalty on weights: none, l1, l2, elasticnet; l1:1e-4 is l1 with --alpha 1e-4.",
         ),
         option("--alpha", type=click.FloatRange(0.0), help="Strength of the penalty [default: 1e-4]."),
         option("--l1-ratio", type=click.FloatRange(0.0, 1.0), help="Share of l1 in elasticnet [default: 0.15]."),

@@ -181,9 +181,9 @@ def continued(old: Any, new: Any) -> Any:
     curved = old.core.levels is not None or new.core.levels is not None
     if curved or not new.update.starts_anywhere():
         raise ValueError(
-            "with warm_start, a parameter of steps has changed, but curves, pairs, ensembles with an L1 penalty, and "
-            'steps from all earlier rounds cannot start from weights: use features="linear" and step_size="single", or '
-            "fit with warm_start=False"
+            "with warm_start, parameters of the update have changed, and this one cannot start from weights (curves, "
+            "pairs, an ensemble with an L1 penalty, a geometry that is not Euclidean, steps from all earlier rounds): "
+            "keep the parameters, or fit with warm_start=False"
         )
     places = slice(None) if old.classes is None else old.core.codes_of(new.classes)
     new.start_from(old.weights[places], old.intercept if old.classes is None else old.intercept[places])

@@ -19,7 +19,7 @@ from fiol.components.losses import Loss
 from fiol.components.regularizers import Regularizer, Unregularized, non_negative
 from fiol.components.solvers import Bisection, ClosedForm, Newton, Partition, Solver, Sorting
 from fiol.components.step_sizes import AdaGrad, Constant, Polynomial, StepSize
-from fiol.names import ALGORITHMS, algorithm_named, by_name, component_named, penalty_named
+from fiol.names import ALGORITHMS, DEFAULT_ALPHA, algorithm_named, by_name, component_named, penalty_named
 from fiol.presets import Stacked
 
 #: Step sizes that need no choice: of an ensemble where there can be one, and of one learner.
@@ -219,5 +219,7 @@ def make_regularizer(penalty: Any, alpha: float, l1_ratio: float | None, positiv
     >>> make_regularizer("l1", 0.1, 0.5), make_regularizer("l2", 0.1, 0.5), make_regularizer(None, 0.1, 0.5)
     (L1(lam=0.1), Ridge(lam=0.1), Unregularized())
     """
+    if isinstance(penalty, str) and ":" in penalty and alpha != DEFAULT_ALPHA:
+        raise ValueError(f"alpha={alpha:g} has no effect: penalty {penalty!r} has a strength")
     found = penalty_named(penalty, alpha, l1_ratio)
     return non_negative(found) if positive else found

@@ -190,7 +190,7 @@ def with_parameters(loss: AnyLoss) -> str:
     given = [
         getattr(loss, field.name) for field in dataclasses.fields(loss) if getattr(loss, field.name) != field.default
     ]
-    return ":".join([called_as(loss), *(f"{value:g}" if isinstance(value, float) else str(value) for value in given)])
+    return ":".join([called_as(loss), *(repr(value).removesuffix(".0") for value in given)])
 
 
 def called_as(loss: AnyLoss) -> str:

@@ -44,7 +44,8 @@ def arrow_table(frame: Any) -> Any:
 
     arrow, native = arrow_module(), nw.from_native(frame, eager_only=True, pass_through=True)
     try:
-        table = frame if isinstance(frame, arrow.Table) else native.to_arrow()
+        # pandas adds its row index as the last column.
+        table = frame if isinstance(frame, arrow.Table) else native.to_arrow().select(range(len(native.columns)))
     except Exception as error:  # the type of the error depends on the library and the column
         name = next((name for name in native.columns if not has_arrow(native.select(name))), None)
         if name is None:
@@ -54,7 +55,7 @@ def arrow_table(frame: Any) -> Any:
         kind = getattr(field.type, "value_type", field.type)  # of categories, and of lists
         if isinstance(kind, arrow.BaseExtensionType):
             raise TypeError(f"column {field.name!r} holds {kind.extension_name}: convert it, or leave it out")
-    return table
+    return table.replace_schema_metadata(None)  # pandas describes its index there
 
 
 def has_arrow(column: Any) -> bool:

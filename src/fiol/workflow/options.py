@@ -63,7 +63,7 @@ class TrainOptions:
 
     def __post_init__(self) -> None:
         self.pairs = tuple(tuple(pair) for pair in self.pairs)
-        if self.penalty == "none":
+        if isinstance(self.penalty, str) and self.penalty.lower() == "none":
             self.penalty = None
         for name in ("alpha", "l1_ratio", "holdout"):
             value = getattr(self, name)
