@@ -398,8 +398,7 @@ def shown(records: list[dict[str, Any]]) -> str:
     parts.append(table(["first rows", "order", "rival", "rows", "its loss", *LEVELS], rows))
     others = ("boosting", "EBM", "our fit, linear", "our fit, auto")
     rows = [
-        [r["table"], r["order"], *(number(r["last fifth"].get(name)) for name in (*LEVELS, *others))]
-        for r in records
+        [r["table"], r["order"], *(number(r["last fifth"].get(name)) for name in (*LEVELS, *others))] for r in records
     ]
     return "\n\n".join([*parts, table(["last fifth", "order", *LEVELS, *others], rows)])
 
