@@ -1,5 +1,6 @@
 """`fiol.train`, `fiol.read` and the models that they return; files of estimators in the command."""
 
+import contextlib
 import csv
 import io
 import json
@@ -13,6 +14,7 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol.readers.batch import SourceError
+from fiol.training.run import Training
 from fiol.workflow.errors import OptionError
 from fiol.workflow.model import open_model
 
@@ -95,6 +97,70 @@ def test_resume_of_a_finished_run_warns_of_files_that_have_grown(table, tmp_path
     with pytest.warns(UserWarning, match=r"has grown since the run was finished: its new rows are not learned"):
         model = fiol.train(path, "sold", algorithm="FIOL", output=tmp_path / "model.fiol", resume=True)
     assert model.rounds == len(frame)
+
+
+def test_resume_of_a_finished_run_warns_of_files_that_are_new_in_its_folder(table, tmp_path):
+    path, frame = table
+    folder = tmp_path / "days"
+    folder.mkdir()
+    for day in (1, 3):
+        (folder / f"{day}.csv").write_text(path.read_text())
+    given = {"data": str(folder / "*.csv"), "target": "sold", "algorithm": "FIOL", "output": tmp_path / "model.fiol"}
+    fiol.train(**given)
+    (folder / "2.csv").write_text(path.read_text())
+    with pytest.warns(UserWarning, match=r"2\.csv was not there when the run was finished: its rows are not learned"):
+        model = fiol.train(**given, resume=True)
+    assert model.rounds == 2 * len(frame)
+
+
+@contextlib.contextmanager
+def interrupted(monkeypatch, rows):
+    """Write a checkpoint and interrupt training after some rows."""
+    learn = Training._learn
+
+    def stop(run, block):
+        if run.rows >= rows:
+            run.checkpoint()
+            raise KeyboardInterrupt
+        return learn(run, block)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fiol.training.run.WORK_AT_ONCE", 30)
+        patch.setattr(Training, "_learn", stop)
+        with contextlib.suppress(KeyboardInterrupt):
+            yield
+            pytest.fail("training was not interrupted")
+
+
+@pytest.mark.parametrize(("new", "gone"), [("2", None), ("4", None), (None, "3")])
+def test_resume_of_an_interrupted_run_refuses_other_files_in_its_folder(table, tmp_path, monkeypatch, new, gone):
+    path, _ = table
+    folder, output = tmp_path / "days", tmp_path / "model.fiol"
+    folder.mkdir()
+    for day in (1, 3):
+        (folder / f"{day}.csv").write_text(path.read_text())
+    given = {"data": str(folder), "target": "sold", "algorithm": "FIOL", "output": output}
+    with interrupted(monkeypatch, 70):
+        fiol.train(**given)
+    if new is not None:
+        (folder / f"{new}.csv").write_text(path.read_text())
+    if gone is not None:
+        (folder / f"{gone}.csv").unlink()
+    with pytest.raises(ValueError, match=f"{new}.csv is new" if new else f"{gone}.csv is gone"):
+        fiol.train(**given, resume=True)
+
+
+def test_resume_of_an_update_keeps_digests_of_the_files_before(table, tmp_path, monkeypatch):
+    path, _ = table
+    output, new = tmp_path / "model.fiol", [tmp_path / "second.csv", tmp_path / "third.csv"]
+    for k, rest in enumerate(new):
+        rest.write_text("".join(path.read_text().splitlines(keepends=True)[: 45 + k]))
+    fiol.train(path, "sold", algorithm="FIOL", output=tmp_path / "first.fiol")
+    fiol.train(new, update=tmp_path / "first.fiol", output=tmp_path / "whole.fiol")
+    with interrupted(monkeypatch, ROWS + 44):
+        fiol.train(new, update=tmp_path / "first.fiol", output=output)
+    fiol.train(new, update=tmp_path / "first.fiol", output=output, resume=True)
+    assert output.read_bytes() == (tmp_path / "whole.fiol").read_bytes()
 
 
 def test_resume_repeats_no_finished_update_with_a_frame_but_learns_another_frame(table, tmp_path):

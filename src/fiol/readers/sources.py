@@ -242,20 +242,20 @@ class Sources:
             return True
         return any(is_pipe(self.pipe(number)) for number in range(len(self.files)))
 
-    def keep_digests(self, expected: Sequence[tuple[int, str]] = ()) -> None:
+    def keep_digests(self, expected: Sequence[tuple[int, str] | None] = ()) -> None:
         """Compute digests of what is read from now on.
 
         Parameters
         ----------
-        expected : for each of the first files, bytes and digest of an earlier run. SourceError, now for files on disk
-            or in memory and else as soon as they are read, if a file begins with other bytes.
+        expected : for each of the first files, bytes and digest of an earlier run, or None. SourceError, now for files
+            on disk or in memory and else as soon as they are read, if a file begins with other bytes.
         """
         self.digests = [FileDigest(name) for name in self.files]
         there = self._digests_of_whole() if expected else {}
-        for number, (size, text) in enumerate(expected[: len(self.files)]):
-            self.digests[number].expected = size, text
-            if size and number in there:
-                there[number].expected = size, text
+        for number, known in enumerate(expected[: len(self.files)]):
+            self.digests[number].expected = known
+            if known is not None and known[0] and number in there:
+                there[number].expected = known
                 there[number].check_beginning()
 
     def _digests_of_whole(self) -> dict[int, FileDigest]:

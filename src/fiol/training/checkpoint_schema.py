@@ -168,7 +168,8 @@ def are_metrics(value: Any) -> bool:
 
 #: Fields that older files or first checkpoints do not have.
 OPTIONAL_FIELDS = (
-    "windows", "members", "asked", "columns", "pending", "classes", "base", "rows_read", "digests", "class_weight"
+    "windows", "members", "asked", "columns", "pending", "classes", "base", "rows_read", "digests", "class_weight",
+    "digests_before",
 )  # fmt: skip
 ASKED_FIELDS: dict[str, FieldCheck] = {"asked": is_asked, "columns": list_of(is_column_summary)}
 METRIC_FIELDS: dict[str, FieldCheck] = {
@@ -193,6 +194,7 @@ RUN_FIELDS: dict[str, FieldCheck] = {
     "digests": list_of(
         made_of(lambda value: isinstance(value, str), whole_from(0), lambda value: isinstance(value, str))
     ),
+    "digests_before": whole_from(0),
     "class_weight": lambda value: value is None or list_of(made_of(is_label, is_finite_number))(value),
 }
 LINE_FIELDS: dict[str, FieldCheck] = {

@@ -80,6 +80,8 @@ class TrainingJob:
         self.saved_best = 0
         self.loss_before: Any = None  #: of an update: the sum of losses of the rows before it
         self.grown: list[str] = []  #: files of a finished run that have more rows now
+        self.added: list[str] = []  #: files that a finished run did not have
+        self.digests_before: list[Any] = []  #: of an update: records of the files before its own
         self.repeated: list[str] = []  #: rows of an update that the model has learned before, in words
         self.new_classes = Counter[Any]()  #: rows of classes that the model of an update did not have
 
@@ -150,8 +152,28 @@ class TrainingJob:
             raise OptionError(
                 f"{self.output} was made {other}: {option_text('resume', True)} continues a run with the same options"
             )
-        files = self.state.get("digests", [])
-        self.sources.keep_digests([(size, text) for _, size, text in files[-len(self.sources.files) :]])
+        records = self.state.get("digests", [])
+        first = self.state.get("digests_before", len(records) - len(self.sources.files) if then.get("updated") else 0)
+        self.digests_before = records[: max(0, first)]
+        self.expect(records[len(self.digests_before) :])
+
+    def expect(self, records: Sequence[Sequence[Any]]) -> None:
+        """Compare the files with those of the run that is resumed, records of `FileDigest`; OptionError for others."""
+        assert self.state is not None
+        then, now = [name for name, _, _ in records], self.sources.files
+        self.added = [name for name in now if name not in then] if then else []
+        if then and then != now and not self.state.get("finished"):
+            gone = [name for name in then if name not in now]
+            found = [*(f"{name} is new" for name in self.added), *(f"{name} is gone" for name in gone)]
+            raise OptionError(
+                f"the files are not those of {self.output}: {', '.join(found) or 'their order is another'}. "
+                f"Restore them, resume, and update the model with new files ({option_text('update')}); or train anew "
+                f"without {option_text('resume', True)}"
+            )
+        expected = {name: (size, text) for name, size, text in records}
+        self.sources.keep_digests(
+            [(size, text) for _, size, text in records] if then == now else [expected.get(name) for name in now]
+        )
         self.grown = self.sources.grown() if self.state.get("finished") else []
 
     def update(self, path: str) -> None:
@@ -176,9 +198,10 @@ class TrainingJob:
                 f"{path} was made with several passes or of shuffled rows, and cannot be updated exactly: "
                 "train again with all rows"
             )
+        self.digests_before = (self.state or {}).get("digests", [])
         self.repeated = [
             f"the rows of {name}" if is_all else f"rows of the first {size:,} bytes of {name}"
-            for name, size, is_all in self.sources.learned_before((self.state or {}).get("digests", []))
+            for name, size, is_all in self.sources.learned_before(self.digests_before)
         ]
         self.sources.keep_digests()
         self.read_first_batch()
@@ -205,6 +228,11 @@ class TrainingJob:
                 f"{name} has grown since the run was finished: its new rows are not learned; update the model with a "
                 f"file of them ({option_text('update')}), or train anew without {option_text('resume', True)}"
                 for name in self.grown
+            ),
+            *(
+                f"{name} was not there when the run was finished: its rows are not learned; update the model with it "
+                f"({option_text('update')}), or train anew without {option_text('resume', True)}"
+                for name in self.added
             ),
         ]
 
@@ -467,11 +495,10 @@ class TrainingJob:
             self.training.best.save(self.output + BEST)
             self.saved_best = self.training.best_pass
         digests = [] if self.sources.digests is None else [digest.record() for digest in self.sources.digests]
-        before = [] if self.state is None else self.state.get("digests", [])
-        if self.is_update:
-            digests = [*before, *digests]
         if model.estimator is None:
-            model.meta["training"]["digests"] = digests
+            model.meta["training"]["digests"] = [*self.digests_before, *digests]
+            if self.asked.get("updated"):
+                model.meta["training"]["digests_before"] = len(self.digests_before)
         else:
             for name in ("training", "history"):
                 model.meta.pop(name, None)
