@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import shlex
 import subprocess
 import sys
 
@@ -70,6 +71,35 @@ def test_full_standard_output_does_not_cost_the_model_and_is_named(rows, tmp_pat
             process = in_a_process(arguments, stdout=full)
             _, error = process.communicate(timeout=60)
             assert (process.returncode, error) == (1, "Error: standard output: No space left on device\n")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "arguments",
+    ["info", "info --json", "warmup --loss log_loss --penalty none", "demo --rows 10 --force", "--version",
+     "train --help", "compare rows.csv --target y --step-sizes 1,2 --json", "export model.fiol --to sql"],
+)  # fmt: skip
+def test_closed_and_full_standard_output_are_no_traceback(arguments, rows, tmp_path):
+    invoke("train", rows, "--target", "y", *SINGLE, "-o", tmp_path / "model.fiol")
+    error = "Error: standard output: No space left on device\n"
+    with open("/dev/full", "w") as full:
+        process = in_a_process(arguments.split(), stdout=full, cwd=tmp_path)
+        assert (process.communicate(timeout=60)[1], process.returncode) == (error, 1)
+    read, write = os.pipe()
+    os.close(read)
+    process = in_a_process(arguments.split(), stdout=write, cwd=tmp_path)
+    os.close(write)
+    assert (process.communicate(timeout=60)[1], process.returncode) == ("", 1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a shell of Unix")
+@pytest.mark.parametrize("arguments", ["predict model.fiol rows.csv", "export model.fiol --to sql"])
+def test_results_for_a_standard_output_that_is_not_open_are_an_error(arguments, rows, tmp_path):
+    invoke("train", rows, "--target", "y", *SINGLE, "-o", tmp_path / "model.fiol")
+    command = shlex.join([sys.executable, "-m", "fiol", *arguments.split()])
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(f"{command} >&-", shell=True, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert (done.stderr, done.returncode) == ("Error: standard output: it is closed\n", 1)
 
 
 def test_control_characters_of_names_and_labels_are_shown_as_escapes(tmp_path):

@@ -89,7 +89,7 @@ def compare(
     if as_json:
         runs = [{**f._asdict(), "loss": f.loss if math.isfinite(f.loss) else None} for f in found]
         results = {"rows": comparison.rows, "constant": comparison.constant_loss(), "why": job.task.why, "runs": runs}
-        click.echo(json.dumps(results, indent=2))
+        echo(json.dumps(results, indent=2))
     else:
         echo(comparison_title(found))
         for line in columns([HEAD, *comparison_rows(found)]):

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fiol.cli.errors import handle_errors
+from fiol.cli.terminal import echo
 
 
 @click.command()
@@ -34,7 +35,7 @@ def demo(folder: str, rows: int, force: bool, signals: Any) -> None:
     if found and not force:
         raise click.UsageError(f"{found[0]} exists: --force replaces it")
     for path in write_tickets(Path(folder), rows):
-        click.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+        echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
     first, later = (Path(folder, name) for name in FILES)
-    click.echo(f"Next: fiol train {first} --target escalated -o tickets.fiol")
-    click.echo(f"      fiol evaluate tickets.fiol {later} --report tickets.html")
+    echo(f"Next: fiol train {first} --target escalated -o tickets.fiol")
+    echo(f"      fiol evaluate tickets.fiol {later} --report tickets.html")

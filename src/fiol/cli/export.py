@@ -112,6 +112,6 @@ def import_model(file: str, output: str, force: bool, as_json: bool, signals: An
         "rounds": getattr(model, "rounds", None),
     }
     if as_json:
-        click.echo(json.dumps(facts))
+        echo(json.dumps(facts))
     else:
         echo(f"{output}: {facts['nonzeros']:,} of {facts['features']:,} features have a weight")

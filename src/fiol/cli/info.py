@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 import fiol
+from fiol.cli.errors import handle_errors
+from fiol.cli.terminal import echo
 
 #: What may be installed beside the library, by the extra that installs it (`pip install fiol[files]`).
 EXTRAS = {
@@ -62,16 +64,17 @@ def cache_folder() -> str:
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-def info(as_json: bool) -> None:
+@handle_errors
+def info(as_json: bool, signals: Any) -> None:
     """Print versions, the cache of compiled code, cores, and which extras are installed."""
     found = found_here()
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        echo(json.dumps(found, indent=2))
         return
     libraries = ", ".join(f"{name} {version or 'missing'}" for name, version in found["libraries"].items())
-    click.echo(f"fiol {found['fiol']}, Python {found['python']}, {found['platform']}, {found['cores']} cores")
-    click.echo(libraries)
-    click.echo(f"Compiled code is kept in {found['cache']}")
+    echo(f"fiol {found['fiol']}, Python {found['python']}, {found['platform']}, {found['cores']} cores")
+    echo(libraries)
+    echo(f"Compiled code is kept in {found['cache']}")
     for name, parts in found["extras"].items():
         there = ", ".join(f"{part} {version or 'is missing'}" for part, version in parts.items())
-        click.echo(f"{name}: {there}")
+        echo(f"{name}: {there}")

@@ -155,20 +155,20 @@ def replay_journal(
     with closing(Journal(folder, read_only=True)) as found:
         name = check_model(found, model)
         served, refused = replay_into(found, name, model_from_file(specification), since, until)
+    if output is not None:  # before it prints: standard output may be closed or full
+        served.model.save(output)
+    head, *compared = comparison_table(served.comparison())
+    if report is not None:
+        cards = comparison_cards(head, compared)
+        write_evaluation_page(report, served.evaluation, [f"{name} in {folder}"], 0, typed_command(), cards)
     for line in report_lines(served.evaluation.results()):
         echo(line)
-    head, *compared = comparison_table(served.comparison())
     for line in ("", *(f"{a:<26}{b:>16}{c:>16}" for a, b, c in (head, *compared))) if compared else ():
         echo(line)
     if not compared:
         echo("no comparison with the model as served: no row was predicted with an id", err=True)
     if refused:
         echo(f"{refused:,} records were not accepted", err=True)
-    if output is not None:
-        served.model.save(output)
-    if report is not None:
-        cards = comparison_cards(head, compared)
-        write_evaluation_page(report, served.evaluation, [f"{name} in {folder}"], 0, typed_command(), cards)
     print_page(report)
 
 

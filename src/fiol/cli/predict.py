@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,7 +69,7 @@ def predict(
     options = take_reader_options(reader_options)
     reading = found.reader(list(sources), on_error=on_error, needs_target=False, target=target, options=options)
     with reading as reader, atomic_write(output) as file:
-        file = file if output is not None or not sys.stdout.isatty() else PrintableFile(file)
+        file = file if output is not None or not file.isatty() else PrintableFile(file)
         header: list[str] | None = None
         tagged = False
         lines: Any = None

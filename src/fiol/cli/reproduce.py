@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from fiol.cli.terminal import echo
+
 #: What there is to reproduce, in the order of `all`.
 EXPERIMENTS = {
     "table3": "The lasso of the paper: all algorithms for the same time each.",
@@ -98,10 +100,10 @@ def run_all(names: list[str], quick: bool, seconds: float | None, seed: int, wor
         reports.append(report)
         paths = report.write(out)
         paths.append(page.write_page(reports, out))
-        click.echo(report.markdown())
-        click.echo("Written: " + ", ".join(str(path) for path in paths))
+        echo(report.markdown())
+        echo("Written: " + ", ".join(str(path) for path in paths))
         if interrupted:
-            click.echo("Cut short: what was found until then is written.", err=True)
+            echo("Cut short: what was found until then is written.", err=True)
             break
     return 130 if interrupted else 0
 
@@ -114,7 +116,7 @@ def show(name: str, experiment: Any) -> bool:
             for share, text in experiment.run():
                 if int(10 * share) > shown:
                     shown = int(10 * share)
-                    click.echo(f"{name}: {share:4.0%}  {text}", err=True)
+                    echo(f"{name}: {share:4.0%}  {text}", err=True)
             return False
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn

@@ -27,6 +27,14 @@ class Sections(click.Group):
         super().__init__(*args, **options)
         self.sections = sections
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run a command; an OSError outside of `handle_errors` is one of printing, such as help for a full disk."""
+        try:
+            return super().main(*args, **options)
+        except OSError as error:
+            click.echo(f"Error: {error.filename or 'standard output'}: {error.strerror}", err=True)
+            raise SystemExit(1) from error
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Remember what was typed: see `typed_command`."""
         ctx.meta[TYPED] = list(args)

@@ -105,7 +105,7 @@ class Sender:
         names = None if ids is None else [str(one) for one in ids]
         if self.predicting:
             for prediction in self.client.predict(self.name, rows, names):
-                click.echo(json.dumps(prediction))
+                echo(json.dumps(prediction))
         else:
             labels = [self.label(target, rows[k]) for k, target in enumerate(targets or [])]
             self.client.learn(self.name, rows, labels, names, None if weights is None else list(map(float, weights)))

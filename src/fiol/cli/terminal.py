@@ -20,10 +20,10 @@ def printable(text: str) -> str:
     return TERMINAL_CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def echo(text: Any, err: bool = False) -> None:
+def echo(text: Any = "", err: bool = False, nl: bool = True) -> None:
     """Print text with control characters shown as escapes; errors of a full disk name standard output."""
     try:
-        click.echo(printable(str(text)), err=err)
+        click.echo(printable(str(text)), err=err, nl=nl)
     except OSError as error:
         if err or isinstance(error, BrokenPipeError):
             raise

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
+
+from fiol.cli.errors import handle_errors
+from fiol.cli.terminal import echo
 
 
 @click.command()
 @click.option("--loss", "losses", multiple=True, help="A loss by its name, as estimators take it; may be repeated.")
 @click.option("--penalty", "penalties", multiple=True, help="none, l1, l2 or elasticnet; may be repeated.")
 @click.option("--model", "models", multiple=True, type=click.Path(exists=True, dir_okay=False), help="A saved model.")
-def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[str, ...]) -> None:
+@handle_errors
+def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[str, ...], signals: Any) -> None:
     """Compile ahead, for images and servers: later processes find everything in the cache.
 
     Without options the usual combinations: log_loss, squared_error and softmax, with no penalty, l1 and l2. The cache
@@ -23,11 +29,11 @@ def warmup(losses: tuple[str, ...], penalties: tuple[str, ...], models: tuple[st
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     for number, (name, make) in enumerate(chosen, 1):
-        click.echo(f"{number} of {len(chosen)}: {name} ... ", nl=False)
+        echo(f"{number} of {len(chosen)}: {name} ... ", nl=False)
         try:
             seconds, directory = warm_up(make)
         except ModelFileError as error:
-            click.echo()
+            echo()
             raise click.UsageError(str(error)) from error
-        click.echo(f"{seconds:.1f} s")
-    click.echo(f"Kept in {directory}")
+        echo(f"{seconds:.1f} s")
+    echo(f"Kept in {directory}")

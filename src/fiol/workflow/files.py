@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from fiol.persistence.atomic_file import output_file
 def atomic_write(path: str | None) -> Iterator[Any]:
     """Open a text file that replaces the one at `path` when the block ends well; None is standard output."""
     if path is None:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, "it is closed", "standard output")
         try:
             yield sys.stdout
             sys.stdout.flush()
