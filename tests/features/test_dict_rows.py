@@ -109,6 +109,21 @@ def test_unknown_keys_are_counted_and_reported_once():
     assert model.copy().unknown_keys == 0
 
 
+def test_unknown_keys_of_dicts_in_cells_are_counted():
+    model = learner(FIOL(Logistic()))
+    model.learn(pd.DataFrame({"user.age": [30.0, 40.0], "user.city": ["Rome", "Oslo"], "n": [1.0, 2.0]}), [1.0, -1.0])
+    user = {"age": 30.0, "city": "Rome", "agee": 3.0}
+    plain = {"user.age": 30.0, "user.city": "Rome", "n": 1.0}
+    frame = pd.DataFrame({"user": [user, None], "n": [1.0, 1.0]})
+    with pytest.warns(UserWarning, match=r"dicts in cells have keys that are no columns of the model.*'user.agee'"):
+        scores = model.scores(frame)
+    assert scores.tolist() == model.scores([plain, {"user": None, "n": 1.0}]).tolist()
+    assert scores.tolist() == [model.score_named(plain), model.score_named({"n": 1.0})]
+    assert model.unknown_keys == 1
+    model.learn(frame, [1.0, -1.0])
+    assert model.unknown_keys == 2
+
+
 def test_names_of_features_are_unknown_keys_of_a_table():
     model = learner(FIOL(Logistic()))
     model.learn(pd.DataFrame({"age": [30.0, None], "city": ["Rome", None]}), [1.0, -1.0])

@@ -224,7 +224,9 @@ def checked_rows(
     unknown.note_columns(encoding, others, absent, len(frame))
     if is_nested:
         known = [(i, label) for i, label in enumerate(frame_labels(frame)) if label not in others]
-        return named_rows_of_dicts(encoding, [{label: row[i] for i, label in known} for row in frame.rows()])
+        rows = [{label: row[i] for i, label in known} for row in frame.rows()]
+        unknown.note(encoding, rows, "dicts in cells have keys")
+        return named_rows_of_dicts(encoding, rows)
     return encoding.named_rows(frame, all_columns=False)
 
 
@@ -283,13 +285,29 @@ class UnknownKeys:
         self.count = 0
         self.absent = set[str]()  #: columns of which was warned that frames do not have them
 
-    def note(self, encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]]) -> None:
-        """Count the keys of some dicts that are no columns of an encoding; warn if they are the first."""
+    def note(
+        self, encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]], what: str = "dicts have keys"
+    ) -> None:
+        """Count the keys of some dicts that are no columns of an encoding; warn if they are the first.
+
+        A missing value in the place of a dict of columns is none of them.
+
+        >>> unknown = UnknownKeys()
+        >>> unknown.note(TableEncoding((Column("user.age", "number"),)), [{"user": None}, {"user": {"age": 30}}])
+        >>> unknown.count
+        0
+        """
         if encoding.optional:
             return
         known = set(encoding.names)
-        found = [str(key) for row in rows for key in flat_dict(row) if key not in known and str(key) not in known]
-        self.add(encoding, "dicts have keys", found, len(found))
+        outer = {name[:k] for name in known for k, character in enumerate(name) if character == "."}
+        found = [
+            str(key)
+            for row in rows
+            for key, value in flat_dict(row).items()
+            if key not in known and str(key) not in known and not (key in outer and is_missing(value))
+        ]
+        self.add(encoding, what, found, len(found))
 
     def note_columns(self, encoding: TableEncoding, others: Sequence[str], absent: Sequence[str], rows: int) -> None:
         """Count the cells of columns that a model does not have; warn if they are the first, or if columns are absent.
