@@ -86,7 +86,9 @@ def test_resume_of_a_finished_run_refuses_other_rows_in_memory(table, tmp_path, 
     model = fiol.train(rows(frame), "sold", algorithm="FIOL", output=path)
     same = fiol.train(rows(frame), "sold", algorithm="FIOL", output=path, resume=True)
     assert same.weights.tobytes() == model.weights.tobytes()
-    with pytest.raises(SourceError, match=r"has changed: its first [\d,]+ bytes are not those that the model learned"):
+    with pytest.raises(
+        SourceError, match=r"has changed: its first [\d,]+ (bytes|rows) are not those that the model learned"
+    ):
         fiol.train(rows(frame[::-1]), "sold", algorithm="FIOL", output=path, resume=True)
 
 
@@ -111,6 +113,23 @@ def test_resume_of_a_finished_run_warns_of_files_that_are_new_in_its_folder(tabl
     with pytest.warns(UserWarning, match=r"2\.csv was not there when the run was finished: its rows are not learned"):
         model = fiol.train(**given, resume=True)
     assert model.rounds == 2 * len(frame)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+def test_frames_that_have_grown_or_changed_are_named_by_rows(table, tmp_path, library):
+    _, frame = table
+    frame = frame.assign(gap=frame["size"].where(frame["size"] > 50), old=frame["size"] > 45, kind=frame["city"])
+    frame = frame.assign(kind=frame["kind"].astype("category"), note=frame["city"].where(frame["old"]))
+    path, first = tmp_path / "model.fiol", library(frame[:45])
+    fiol.train(first, "sold", algorithm="FIOL", output=path)
+    with pytest.warns(UserWarning, match="a frame has grown since the run was finished: its new rows"):
+        assert fiol.train(library(frame), "sold", algorithm="FIOL", output=path, resume=True).rounds == 45
+    with pytest.warns(UserWarning, match="the model has learned the first 45 rows of a frame before"):
+        fiol.train(library(frame), update=path, output=tmp_path / "other.fiol")
+    with pytest.raises(
+        SourceError, match="a frame has changed: its first 45 rows are not those that the model learned"
+    ):
+        fiol.train(library(frame[::-1]), "sold", algorithm="FIOL", output=path, resume=True)
 
 
 @contextlib.contextmanager

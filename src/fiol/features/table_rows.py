@@ -285,9 +285,7 @@ class UnknownKeys:
         self.count = 0
         self.absent = set[str]()  #: columns of which was warned that frames do not have them
 
-    def note(
-        self, encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]], what: str = "dicts have keys"
-    ) -> None:
+    def note(self, encoding: TableEncoding, rows: Sequence[Mapping[Any, Any]], what: str = "dicts have keys") -> None:
         """Count the keys of some dicts that are no columns of an encoding; warn if they are the first.
 
         A missing value in the place of a dict of columns is none of them.

@@ -6,8 +6,8 @@ import hashlib
 import io
 import os
 import threading
-from collections.abc import Collection
-from typing import IO, Any
+from collections.abc import Callable, Collection
+from typing import IO, Any, Protocol
 
 from fiol.readers.batch import SourceError
 
@@ -28,7 +28,10 @@ class FileDigest:
     fiol.readers.batch.SourceError: a.csv has changed: its first 9 bytes are not those that the model learned from
     """
 
-    def __init__(self, name: str, held: io.BytesIO | None = None) -> None:
+    #: What a digest is of.
+    unit = "bytes"
+
+    def __init__(self, name: str, held: Any = None) -> None:
         self.name = name
         self.held = held  #: the file, if it is in memory
         self.expected: tuple[int, str] | None = None  #: bytes and digest of an earlier run
@@ -103,5 +106,53 @@ class FileDigest:
 
     def _changed(self) -> SourceError:
         assert self.expected is not None
-        size = f"{self.expected[0]:,}"
-        return SourceError(f"{self.name} has changed: its first {size} bytes are not those that the model learned from")
+        first = f"its first {self.expected[0]:,} {self.unit}"
+        return SourceError(f"{self.name} has changed: {first} are not those that the model learned from")
+
+
+class RowsDigest(FileDigest):
+    """A digest of the first rows of a frame in memory, `held` with the methods of `RowsInMemory`."""
+
+    unit = "rows"
+
+    def restart(self) -> None:
+        """Do nothing: the digest is of rows, not of what is read."""
+
+    def add(self, data: Any) -> None:
+        """Do nothing, as `restart`."""
+
+    def record(self) -> list[Any]:
+        """Return a name, the number of all rows, and their digest."""
+        return [self.name, *self.of_first()]
+
+    @property
+    def whole_size(self) -> int:
+        """The number of rows."""
+        return self.held.count()  # type: ignore[no-any-return]
+
+    def of_first(self, size: int | None = None) -> tuple[int, str]:
+        """Return the number and the digest of the first rows, by default of all of them."""
+        count = self.whole_size if size is None else min(size, self.whole_size)
+        found = hashlib.blake2b(digest_size=DIGEST_SIZE)
+        self.held.write_first(count, found.update)
+        return count, found.hexdigest()
+
+    def known_beginning(self, records: Collection[tuple[int, str]]) -> int:
+        """Return the number of the most first rows with one of these sizes and digests, or 0."""
+        sizes = {size for size, _ in records if 0 < size <= self.whole_size}
+        return max((size for size in sizes if self.of_first(size) in records), default=0)
+
+
+class RowsInMemory(Protocol):
+    """Rows of a frame, as `RowsDigest` reads them."""
+
+    def count(self) -> int:
+        """Return the number of rows."""
+
+    def write_first(self, count: int, write: Callable[[bytes], Any]) -> None:
+        """Write the first rows as bytes that depend on nothing but these."""
+
+
+def digest_for(name: str, held: Any = None) -> FileDigest:
+    """Return a digest of a file, on disk or in memory, by rows if it has a frame."""
+    return RowsDigest(name, held) if hasattr(held, "write_first") else FileDigest(name, held)

@@ -29,7 +29,7 @@ import numpy as np
 
 from fiol.features.byte_words import SPARE
 from fiol.readers.batch import BadLineError, Place, SourceError
-from fiol.readers.digests import FileDigest
+from fiol.readers.digests import FileDigest, digest_for
 from fiol.readers.live import LIVE_SECONDS, LiveFile, is_pipe
 
 #: Standard input, among the names of files.
@@ -250,7 +250,7 @@ class Sources:
         expected : for each of the first files, bytes and digest of an earlier run, or None. SourceError, now for files
             on disk or in memory and else as soon as they are read, if a file begins with other bytes.
         """
-        self.digests = [FileDigest(name) for name in self.files]
+        self.digests = [digest_for(name, self._open.get(number)) for number, name in enumerate(self.files)]
         there = self._digests_of_whole() if expected else {}
         for number, known in enumerate(expected[: len(self.files)]):
             self.digests[number].expected = known
@@ -264,7 +264,7 @@ class Sources:
         for number, name in enumerate(self.files):
             raw = self.pipe(number)
             if raw is None or (isinstance(raw, io.BytesIO) and raw.tell() == 0):
-                found[number] = FileDigest(name, raw)
+                found[number] = digest_for(name, raw)
         return found
 
     def grown(self) -> list[str]:
@@ -273,14 +273,14 @@ class Sources:
         whole = self._digests_of_whole() if any(expected.values()) else {}
         return [one.name for number, one in whole.items() if one.whole_size > (expected[number] or (math.inf, ""))[0]]
 
-    def learned_before(self, records: Sequence[Sequence[Any]]) -> list[tuple[str, int, bool]]:
-        """Return name, bytes of the beginning, and whether that is all, of files in earlier records of `FileDigest`.
+    def learned_before(self, records: Sequence[Sequence[Any]]) -> list[tuple[str, int, str, bool]]:
+        """Return name, size and unit of the beginning, and whether that is all, of files in earlier records of digests.
 
         Pipes are not among them.
         """
         known = {(size, text) for _, size, text in records}
         sizes = [(one, one.known_beginning(known)) for one in self._digests_of_whole().values()]
-        return [(one.name, size, size == one.whole_size) for one, size in sizes if size]
+        return [(one.name, size, one.unit, size == one.whole_size) for one, size in sizes if size]
 
     @property
     def is_seekable(self) -> bool:

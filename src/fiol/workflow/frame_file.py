@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
+
+#: Rows that are hashed at once.
+ROWS_AT_ONCE = 4096
 
 
 class FrameFile(io.BytesIO):
     """The rows of a frame as an open file, with a name for messages."""
 
     name = "a frame"
+
+    def __init__(self, table: Any) -> None:
+        super().__init__()
+        self.table = table
+
+    def count(self) -> int:
+        """Return the number of rows."""
+        return int(self.table.num_rows)
+
+    def write_first(self, count: int, write: Callable[[bytes], Any]) -> None:
+        """Write the schema and the first rows; bits after them are 0, since `take` copies."""
+        from fiol.readers.columns import arrow_module
+
+        arrow = arrow_module()
+        write(self.table.schema.serialize().to_pybytes())
+        for start in range(0, count, ROWS_AT_ONCE):
+            rows = arrow.array(range(start, min(start + ROWS_AT_ONCE, count)))
+            for batch in self.table.take(rows).combine_chunks().to_batches():
+                write(batch.serialize().to_pybytes())
 
 
 def frame_file(frame: Any, target: str, y: Any = None) -> FrameFile:
@@ -23,7 +46,7 @@ def frame_file(frame: Any, target: str, y: Any = None) -> FrameFile:
             raise ValueError(f"y must have one entry per row: {table.num_rows}, got {len(values)}")
         table = table.drop_columns([target]) if target in table.column_names else table
         table = table.append_column(target, arrow.array(values))
-    file = FrameFile()
+    file = FrameFile(table)
     with arrow_module("pyarrow.ipc").new_stream(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=rows_to_look_at(table))
     file.seek(0)

@@ -108,7 +108,7 @@ class TrainingJob:
         if not training.get("finished"):
             return True
         known = self.sources.learned_before(records[-len(files) :])
-        return len(known) == len(files) and all(is_all for _, _, is_all in known)
+        return len(known) == len(files) and all(is_all for *_, is_all in known)
 
     def infer(self) -> None:
         """Infer how the data are read, and what is learned."""
@@ -200,8 +200,10 @@ class TrainingJob:
             )
         self.digests_before = (self.state or {}).get("digests", [])
         self.repeated = [
-            f"the rows of {name}" if is_all else f"rows of the first {size:,} bytes of {name}"
-            for name, size, is_all in self.sources.learned_before(self.digests_before)
+            f"the rows of {name}"
+            if is_all
+            else f"{'the' if unit == 'rows' else 'rows of the'} first {size:,} {unit} of {name}"
+            for name, size, unit, is_all in self.sources.learned_before(self.digests_before)
         ]
         self.sources.keep_digests()
         self.read_first_batch()
@@ -225,8 +227,8 @@ class TrainingJob:
         return [
             *(f"the model has learned {rows} before" for rows in self.repeated),
             *(
-                f"{name} has grown since the run was finished: its new rows are not learned; update the model with a "
-                f"file of them ({option_text('update')}), or train anew without {option_text('resume', True)}"
+                f"{name} has grown since the run was finished: its new rows are not learned; update the model with "
+                f"them ({option_text('update')}), or train anew without {option_text('resume', True)}"
                 for name in self.grown
             ),
             *(
