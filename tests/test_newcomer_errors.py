@@ -44,6 +44,8 @@ MEANT = {
         r"^loss must be a fiol.Loss, got 'logistic': did you mean fiol.Logistic",
     ),
     "their name of it": (lambda: FIOL("log_loss"), r"did you mean fiol.Logistic\(\)\?$"),
+    "an alias": (lambda: FIOL("mse"), r"did you mean fiol.Squared\(\)\?$"),
+    "an alias with a parameter": (lambda: FIOL("pinball:0.9"), r"did you mean fiol.Quantile\(\)\?$"),
     "a joint loss": (lambda: FIOL("softmax"), r"did you mean fiol.Softmax\(\)\?$"),
     "no loss at all": (lambda: FIOL("forest"), r"^loss must be a fiol.Loss, got 'forest'$"),
     "penalty by name": (lambda: FIOL(Squared(), "l1"), r"did you mean fiol.L1\(\.\.\.\)\?$"),

@@ -13,6 +13,7 @@ from typing import Any
 from fiol import presets
 from fiol.algorithms.update import Update
 from fiol.components import joint_losses, losses
+from fiol.components.aliases import ALIASES
 from fiol.components.component import Component
 from fiol.components.joint_losses import AnyLoss, JointLoss
 from fiol.components.losses import Loss
@@ -55,23 +56,6 @@ PENALTIES = ("l1", "l2", "elasticnet")
 #: Strength of a penalty and share of l1 in an elastic net, where none is given.
 DEFAULT_ALPHA, DEFAULT_L1_RATIO = 1e-4, 0.15
 
-#: Names of other libraries, by ours. Case does not matter, and "-" is "_".
-ALIASES = {
-    "log_loss": ("logistic", "log", "logloss", "logit", "binary_crossentropy", "binary_logloss"),
-    "squared_error": ("squared", "squared_loss", "mse", "mean_squared_error", "least_squares", "l2_loss"),
-    "absolute_error": ("absolute", "mae", "mean_absolute_error", "least_absolute_deviation", "l1_loss"),
-    "quantile": ("pinball",),
-    "softmax": ("multinomial", "cross_entropy", "categorical_crossentropy", "multiclass"),
-    "squared_hinge": ("hinge_squared",),
-    "l1": ("lasso",),
-    "l2": ("ridge",),
-    "elasticnet": ("elastic_net",),
-    "FTRLProximal": ("ftrl", "ftrl_proximal"),
-    "ImplicitFTRL": ("implicit_ftrl",),
-    "ImplicitCoin": ("implicit_coin",),
-    "ISGD": ("implicit_sgd",),
-    "PA1": ("passive_aggressive",),
-}
 _CANONICAL = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 
 

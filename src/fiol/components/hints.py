@@ -6,6 +6,7 @@ import dataclasses
 from numbers import Real
 from typing import Any
 
+from fiol.components.aliases import ALIASES
 from fiol.components.component import Component
 from fiol.components.joint_losses import JointLoss
 from fiol.components.losses import Loss
@@ -21,11 +22,14 @@ def meant(value: Any, family: type[Component]) -> str:
 
     >>> meant("logistic", Loss), meant("l1", Regularizer), meant(0.1, StepSize), meant([], StepSize)
     (': did you mean fiol.Logistic()?', ': did you mean fiol.L1(...)?', ': did you mean fiol.Constant(0.1)?', '')
+    >>> meant("mse", Loss), meant("huber:2", Loss), meant("lasso", Regularizer)
+    (': did you mean fiol.Squared()?', ': did you mean fiol.Huber()?', ': did you mean fiol.L1(...)?')
     """
     found: list[str] = []
     if isinstance(value, str):
         known = [*members(Loss), *members(JointLoss)] if family is Loss else members(family)
-        found = [written(kind) for kind in known if spelled(value) in map(spelled, (kind.__name__, called(kind)))]
+        name = spelled(value.partition(":")[0])
+        found = [written(kind) for kind in known if name in map(spelled, (kind.__name__, *called(kind)))]
     elif isinstance(value, Real) and not isinstance(value, bool):
         found = [f"fiol.{name}({value!r})" for name in OF_A_NUMBER.get(family, ())]
     elif isinstance(value, (Loss, JointLoss)) and family.__name__ == "Update":
@@ -48,9 +52,10 @@ def spelled(name: str) -> str:
     return "".join(filter(str.isalnum, name)).lower()
 
 
-def called(kind: type) -> str:
-    """Return the name that other libraries have for a component, its own if they have none."""
-    return getattr(kind, "alias", "") or kind.__name__
+def called(kind: type) -> tuple[str, ...]:
+    """Return the names that other libraries have for a component."""
+    name = getattr(kind, "alias", "") or kind.__name__.lower()
+    return name, *ALIASES.get(name, ())
 
 
 def written(kind: type) -> str:
