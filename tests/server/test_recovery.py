@@ -87,6 +87,63 @@ def test_model_without_whole_snapshot_is_an_error_that_names_the_folder(tmp_path
         open_registry(tmp_path)
 
 
+def test_journal_without_the_records_of_a_snapshot_is_refused_and_the_snapshot_stays(tmp_path):
+    with client_of(tmp_path) as client:
+        for start in range(0, 70, 10):
+            learn(client, {"rows": rows(start, start + 10)})
+            client.post("/models/m/snapshots")
+        before = client.registry.models["m"].model.copy()
+    files = sorted((tmp_path / "snapshots" / "m").iterdir())
+    (tmp_path / "journal.sqlite").rename(tmp_path / "moved")
+    for _ in range(2):  # acknowledged nothing that the next start would not have
+        with pytest.raises(JournalError, match=rf"ends at position 0, but .*{files[-1].name} has learned .* up to 8"):
+            open_registry(tmp_path)
+    assert sorted((tmp_path / "snapshots" / "m").iterdir()) == files
+    (tmp_path / "moved").rename(tmp_path / "journal.sqlite")
+    registry = open_registry(tmp_path)
+    assert_same(registry.models["m"].model, before)
+    registry.close()
+
+
+def test_snapshot_from_before_the_first_record_is_refused(tmp_path):
+    with client_of(tmp_path, keep_age=1e-9) as client:
+        for start in range(0, 70, 10):
+            learn(client, {"rows": rows(start, start + 10)})
+            client.post("/models/m/snapshots")
+            if start == 0:
+                old = max((tmp_path / "snapshots" / "m").iterdir())
+                content = old.read_bytes()
+        client.run_in_writer(lambda: client.registry.writer._compact())
+        assert client.registry.journal.first == 5
+    for file in (tmp_path / "snapshots" / "m").iterdir():
+        file.write_bytes(b"damaged")
+    old.write_bytes(content)
+    with pytest.raises(JournalError, match="begins at position 5, but the newest whole snapshot of a model is at 2"):
+        open_registry(tmp_path)
+
+
+def test_damaged_record_is_not_learned_from(tmp_path):
+    with client_of(tmp_path) as client:
+        learn(client, {"rows": rows(0, 3)})
+        kill(client)
+    connection = sqlite3.connect(tmp_path / "journal.sqlite")
+    with connection:
+        done = connection.execute(
+            "UPDATE journal SET payload = CAST(replace(payload, '-3.0', '-9.0') AS BLOB) WHERE position = 2"
+        )
+        assert done.rowcount == 1
+    connection.close()
+    with pytest.raises(JournalError, match="record 2 has another checksum than when it was written: restore"):
+        open_registry(tmp_path)
+
+
+def test_snapshot_that_is_removed_while_it_is_listed_is_left_out(tmp_path):
+    registry = open_registry(tmp_path)
+    (tmp_path / "snapshots" / "m" / "000000000009-3.fiol").symlink_to(tmp_path / "removed")  # listed, but not there
+    assert [one.position for one in registry.snapshots.list("m")] == [1]
+    registry.close()
+
+
 def test_second_server_is_refused(tmp_path):
     registry = open_registry(tmp_path)
     with pytest.raises(JournalError, match=f"process {os.getpid()} serves with this journal already"):

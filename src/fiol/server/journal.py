@@ -189,15 +189,18 @@ class Journal:
     # --- reading ------------------------------------------------------------------------------
 
     def records(self, after: int = 0, model: str | None = None, until: int | None = None) -> Iterator[Record]:
-        """Yield the records after a position, in order."""
+        """Yield the records after a position, in order; JournalError at one that is damaged."""
         where, values = "position > ?", [after]
         if model is not None:
             where, values = f"{where} AND model = ?", [*values, model]  # type: ignore[list-item]
         if until is not None:
             where, values = f"{where} AND position <= ?", [*values, until]
-        query = "SELECT position, time, model, kind, rows, payload, refused FROM journal WHERE "
+        query = "SELECT position, time, model, kind, rows, payload, refused, checksum FROM journal WHERE "
         for row in self.connection.execute(f"{query} {where} ORDER BY position", values):
-            yield Record(*row)
+            record = Record(*row[:7])
+            if checksum(record) != row[7]:
+                raise JournalError(f"{self.path}: {damage(record)}: restore the folder from a backup")
+            yield record
 
     def damaged(self) -> Iterator[str]:
         """Yield what is wrong with the file and its records, in words; nothing if all is well."""
@@ -212,7 +215,7 @@ class Journal:
             if before and record.position != before + 1:
                 yield f"records {before + 1} to {record.position - 1} are missing"
             if checksum(record) != stored:
-                yield f"record {record.position} has another checksum than when it was written"
+                yield damage(record)
             before = record.position
 
     def size(self) -> int:
@@ -277,6 +280,11 @@ def checksum(record: Record) -> int:
     """Return a checksum of everything of a record but whether it was refused."""
     about = f"{record.position}|{record.time!r}|{record.model}|{record.kind}|{record.rows}|"
     return zlib.crc32(record.payload, zlib.crc32(about.encode()))
+
+
+def damage(record: Record) -> str:
+    """Return what is wrong with a record whose checksum is another one."""
+    return f"record {record.position} has another checksum than when it was written"
 
 
 def lock_file(path: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from fiol.persistence.model_file import ModelFileError
-from fiol.server.journal import Journal, JournalGoneError
+from fiol.server.journal import Journal, JournalError, JournalGoneError
 from fiol.server.labels import RefusedError
 from fiol.server.messages import AddModel, LabelRules, RemoveRecord, ReplaceRecord, decode_label_rules, encode, is_name
 from fiol.server.replay import replay
@@ -54,6 +54,7 @@ class Registry:
         self.snapshots = SnapshotStore(folder, keep, self.journal.check_in_place)
         self.models: dict[str, ServedModel] = {}
         try:
+            self._check_journal()
             for name, shadow_of, rules, source in self.journal.connection.execute(
                 "SELECT name, shadow_of, rules, source FROM models ORDER BY time"
             ).fetchall():
@@ -65,6 +66,18 @@ class Registry:
             self.journal.close()
             raise
         self.writer = Writer(self.journal, self.snapshots, self.models, options or WriterOptions(), say)
+
+    def _check_journal(self) -> None:
+        """Raise JournalError if snapshots have learned from records that the journal does not have.
+
+        The next position is that of a request that was not finished.
+        """
+        position, path = self.snapshots.last()
+        if position > self.journal.last + 1:
+            raise JournalError(
+                f"{self.journal.path} ends at position {self.journal.last}, but {path} has learned from records up to "
+                f"{position}: restore the journal from a backup, or start with another folder"
+            )
 
     def close(self) -> None:
         """Close the journal; the writer does so itself when it ends."""

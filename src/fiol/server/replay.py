@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from fiol.server.journal import Journal, Record
+from fiol.server.journal import Journal, JournalError, Record
 from fiol.server.labels import forget_labels
 from fiol.server.messages import LearnRecord, ReplaceRecord, decoder_of
 from fiol.server.served_model import EncodedRows, ServedModel
@@ -66,9 +66,20 @@ def joined_records(records: Sequence[LearnRecord]) -> LearnRecord:
 def replay(
     journal: Journal, snapshots: SnapshotStore, models: dict[str, ServedModel], say: Callable[[str], None]
 ) -> int:
-    """Teach models everything since their snapshots, and return the number of rows."""
+    """Teach models everything since their snapshots, and return the number of rows.
+
+    Raises
+    ------
+    JournalError : records that a snapshot needs are damaged, or no longer in the journal.
+    """
     if not models:
         return 0
+    start = min(served.position for served in models.values())
+    if start + 1 < journal.first:
+        raise JournalError(
+            f"{journal.path} begins at position {journal.first}, but the newest whole snapshot of a model is at "
+            f"{start}: restore the folder from a backup"
+        )
     waiting: list[tuple[int, LearnRecord]] = []
     of, rows = "", 0
 
@@ -86,7 +97,6 @@ def replay(
                         refuse_record(journal, of, position, record, refused[position])
         waiting.clear()
 
-    start = min(served.position for served in models.values())
     for record in records_of_models(journal.records(after=start), models):
         if record.model != of or sum(len(one.labels) for _, one in waiting) >= REPLAY_ROWS or record.kind != "learn":
             flush()

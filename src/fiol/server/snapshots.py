@@ -39,9 +39,16 @@ class SnapshotStore:
             parts = FILE_PATTERN.match(file)
             if parts is None:
                 continue
-            about = os.stat(os.path.join(folder, file))
-            found.append(SnapshotInfo(int(parts[1]), int(parts[2]), about.st_mtime, about.st_size, file))
+            with contextlib.suppress(FileNotFoundError):  # another thread removed it
+                about = os.stat(os.path.join(folder, file))
+                found.append(SnapshotInfo(int(parts[1]), int(parts[2]), about.st_mtime, about.st_size, file))
         return sorted(found, key=lambda one: one.position, reverse=True)
+
+    def last(self) -> tuple[int, str]:
+        """Return the last position of the snapshots of all models, and the path; 0 and "" without any."""
+        names = os.listdir(self.folder) if os.path.isdir(self.folder) else ()
+        found = [(one.position, self.path(name, one)) for name in names for one in self.list(name)]
+        return max(found, default=(0, ""))
 
     def path(self, name: str, snapshot: SnapshotInfo) -> str:
         """Return the path of a snapshot."""
