@@ -2,9 +2,12 @@
 
 import asyncio
 import contextlib
+import io
 import json
+import socket
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ from server.serving import SPECIFICATION, client_of, row
 from tests.commands import CliRunner
 
 from fiol.cli import main
+from fiol.cli.send import text_rows_in
 from fiol.client import AsyncClient, Client, ServerError, request_text
 from fiol.server.access import Access
 from fiol.server.journal import Journal
@@ -137,6 +141,7 @@ def test_client_sends_rows_of_frames(tmp_path):
     rows = [dict(zip(frame, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
     with client_of(tmp_path / "j") as server, client_for(server) as client:
         assert client.learn("m", rows, np.array(["yes", "no"]), weights=np.ones(2, int))["outcomes"] == {"learned": 2}
+        server.run_in_writer(server.registry.models["m"].refresh)  # both predictions are by the same copy
         plain = [{"size": 1.0, "color": "red"}, {"size": None, "color": None}]
         assert client.predict("m", rows) == client.predict("m", plain)
 
@@ -173,6 +178,48 @@ def test_send_streams_files_and_pipes(tmp_path):
         done = send(server, tmp_path / "rows.csv", "--target", "size")
         assert done.exit_code == 1
         assert "neither 'no' nor 'yes'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ('{"size": 1, "y": "no"}\n[1]\n', (), "standard input:2: must be an object {...}, got [1]"),
+        ('{"size": 1, "y": "no"}\n\n{"size"\n', (), "standard input:3: is no JSON: Expecting ':' delimiter"),
+        ('{"size": 1, "y": "no", "n": 1}\n{"size": 2, "y": "no"}\n', ("--id", "n"), "row 2 has no 'n': {\"size\": 2"),
+        ('{"size": 1, "y": "no"}\n', ("--weight", "n"), "row 1 has no 'n'"),
+        ('{"size": 1}\n', (), "row 1 has no 'y'"),
+        ("\nsize,color,y\n1,red,no\n1,2,red,no\n", (), "standard input:4: has 4 fields, but there are 3 columns"),
+        ("size,color,y\n1,red\n", (), "standard input:2: has 2 fields, but there are 3 columns"),
+        ("size,y\n" + "1" * 200_000 + ",no\n", (), "standard input:2: field larger than field limit"),
+    ],
+)
+def test_send_refuses_lines_that_are_no_rows_with_their_place(tmp_path, text, words, message):
+    with client_of(tmp_path) as server:
+        done = send(server, "-", "--target", "y", *words, input=text)
+        assert done.exit_code == 1
+        assert message in done.stderr
+        assert server.registry.models["m"].model.rounds == 0
+
+
+@pytest.mark.parametrize("text", ['{"size": 3, "y": "no"}\n', "size,y\n3,no\n"])
+def test_send_reads_pipes_that_begin_with_a_byte_order_mark(tmp_path, text):
+    with client_of(tmp_path) as server:
+        done = send(server, "-", "--target", "y", input="\ufeff" + text)
+        assert (done.exit_code, done.stderr) == (0, "1 row sent to m\n")
+        (record,) = (one for one in server.registry.journal.records() if one.kind == "learn")
+        assert float(json.loads(record.payload)["features"][0]["size"]) == 3.0
+
+
+def test_send_names_columns_as_training_does(tmp_path):
+    assert [*text_rows_in(io.StringIO(",a,a\n1,2,3\n"), "x")] == [{"Unnamed: 0": "1", "a": "2", "a.1": "3"}]
+
+
+def test_send_names_the_address_that_does_not_answer(monkeypatch):
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    done = CliRunner().invoke(main, ["send", "-", "--to", address], input="")
+    assert (done.exit_code, done.stderr) == (1, f"Error: {address}: Connection refused\n")
 
 
 def test_send_with_token(tmp_path):

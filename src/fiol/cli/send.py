@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from fiol.cli.errors import handle_errors
+from fiol.cli.errors import error_line, handle_errors
 from fiol.cli.terminal import echo
 
 #: Seconds after which rows of a pipe are sent, though a batch is not full.
@@ -61,6 +61,8 @@ def send(
     fiol send clicks.csv --to http://127.0.0.1:8080
     tail -f events.jsonl | fiol send - --model clicks --target clicked
     """
+    import http.client
+
     from fiol.client import Client, ServerError
 
     token = None
@@ -76,6 +78,10 @@ def send(
                 sender.send(part)
     except ServerError as error:
         raise click.ClickException(str(error)) from error
+    except (OSError, http.client.HTTPException) as error:
+        if getattr(error, "filename", None) is not None:  # of DATA
+            raise
+        raise click.ClickException(f"{address}: {error_line(error)}") from error
     finally:
         client.close()
         if sender is not None:
@@ -98,23 +104,29 @@ class Sender:
 
     def send(self, rows: list[dict[str, Any]]) -> None:
         """Send rows; print predictions."""
-        weights, ids, targets = (
-            None if column is None else [row.pop(column, None) for row in rows]
-            for column in (self.weight, self.id_column, self.target)
-        )
+        weights, ids, targets = (self.take(column, rows) for column in (self.weight, self.id_column, self.target))
         names = None if ids is None else [str(one) for one in ids]
         if self.predicting:
             for prediction in self.client.predict(self.name, rows, names):
                 echo(json.dumps(prediction))
         else:
-            labels = [self.label(target, rows[k]) for k, target in enumerate(targets or [])]
+            labels = [self.label(target) for target in targets or []]
             self.client.learn(self.name, rows, labels, names, None if weights is None else list(map(float, weights)))
         self.sent += len(rows)
 
-    def label(self, target: Any, row: dict[str, Any]) -> Any:
-        """Return the label of a row as the model has it; ValueError if there is none."""
-        if target is None:
-            raise ValueError(f"after {self.sent:,} rows: a row has no {self.target!r}: {json.dumps(row)[:200]}")
+    def take(self, column: str | None, rows: list[dict[str, Any]]) -> list[Any] | None:
+        """Remove a column from rows and return its values, None without a column; ValueError for a row without one."""
+        if column is None:
+            return None
+        found = [row.pop(column, None) for row in rows]
+        needed = column == self.id_column or not self.predicting
+        if needed and None in found:
+            k = found.index(None)
+            raise ValueError(f"row {self.sent + k + 1:,} has no {column!r}: {json.dumps(rows[k])[:200]}")
+        return found
+
+    def label(self, target: Any) -> Any:
+        """Return the label of a row as the model has it."""
         if isinstance(target, str):
             return float(target) if self.labels is None else self.labels.get(target, target)
         return target
@@ -137,21 +149,49 @@ def rows_in(source: str) -> Iterator[dict[str, Any]]:
     with contextlib.ExitStack() as stack:
         text = sys.stdin
         if source != "-":
-            text = stack.enter_context(opener(source, "rt", encoding="utf-8-sig", newline=""))
-        yield from text_rows_in(text)
+            text = stack.enter_context(opener(source, "rt", encoding="utf-8", newline=""))
+        yield from text_rows_in(text, "standard input" if source == "-" else source)
 
 
-def text_rows_in(text: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of lines of JSON objects, or of CSV with a header."""
-    first = next((line for line in text if line.strip()), "")
+def text_rows_in(text: Any, source: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of lines of JSON objects, or of CSV with a header; ValueError with source and line for others."""
+    lines = enumerate(text, 1)
+    start, first = next(((number, line) for number, line in lines if line.strip("\ufeff \t\r\n")), (0, ""))
+    first = first.removeprefix("\ufeff")  # the mark that some programs begin files with
     if first.lstrip().startswith("{"):
-        for line in itertools.chain([first], text):
+        for number, line in itertools.chain([(start, first)], lines):
             if line.strip():
-                yield json.loads(line)
+                yield json_row(line, f"{source}:{number}")
     elif first:
-        dialect: Any = csv.excel_tab if "\t" in first else csv.excel
-        for row in csv.DictReader(itertools.chain([first], text), dialect=dialect):
-            yield {name: value or None for name, value in row.items() if name is not None}
+        yield from csv_rows(first, text, source, start - 1)
+
+
+def json_row(line: str, place: str) -> dict[str, Any]:
+    """Return the object in a line of JSON; ValueError with the place for anything else."""
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{place}: is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{place}: must be an object {{...}}, got {line.strip()[:50]}")
+    return found
+
+
+def csv_rows(head: str, text: Any, source: str, before: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of CSV below its header, which `before` empty lines precede; empty cells are None."""
+    from fiol.readers.csv import names_of_fields
+
+    reader = csv.reader(itertools.chain([head], text), csv.excel_tab if "\t" in head else csv.excel)
+    try:
+        names = names_of_fields(next(reader))
+        for cells in reader:
+            if cells and len(cells) != len(names):
+                place = f"{source}:{before + reader.line_num}"
+                raise ValueError(f"{place}: has {len(cells)} fields, but there are {len(names)} columns")
+            if cells:
+                yield {name: cell or None for name, cell in zip(names, cells, strict=True)}
+    except csv.Error as error:
+        raise ValueError(f"{source}:{before + reader.line_num}: {error}") from None
 
 
 def arrow_rows_in(source: str) -> Iterator[dict[str, Any]]:
@@ -192,7 +232,7 @@ def batches_of(rows: Iterator[dict[str, Any]], size: int) -> Iterator[list[dict[
             row = None
         if isinstance(row, BaseException):
             raise row
-        if isinstance(row, dict):
+        if isinstance(row, dict):  # all rows are; the end, and a pause, are not
             found.append(row)
             due = min(due, time.monotonic() + PATIENCE_SECONDS)
         if found and (len(found) >= size or row is end or time.monotonic() >= due):

@@ -420,6 +420,15 @@ def names_of_file(record: bytes, options: Mapping[str, Any]) -> list[str]:
     fields = fields_of_record(record, options)
     if not options["header"]:
         return [f"c{k}" for k in range(1, len(fields) + 1)]
+    return names_of_fields(fields)
+
+
+def names_of_fields(fields: list[str]) -> list[str]:
+    """Return the names of columns by the fields of a header, each of them once, as in pandas.
+
+    >>> names_of_fields(["", "a", "a"])
+    ['Unnamed: 0', 'a', 'a.1']
+    """
     names: dict[str, None] = {}
     for k, field in enumerate(fields):
         name, n = field or f"Unnamed: {k}", 0
