@@ -488,6 +488,25 @@ def test_estimators_of_columns_and_their_exports_agree():
     close(run_sql(passive, frame[["age"]].fillna(0.0))[:, 0], passive.predict(frame[["age"]].fillna(0.0)))
 
 
+def test_exports_of_a_classifier_have_missing_values_of_columns_that_never_missed_any():
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"mass": draw.normal(50.0, 1.0, 60), "city": draw.choice(["Rome", "Oslo"], 60)})
+    fruit = np.array(["fig", "kiwi", "pear"])[np.digitize(frame["mass"], [49.5, 50.5])]
+    new = pd.DataFrame({"mass": [None, 50.5], "city": ["Rome", None]})
+    for classes in (3, 2):
+        some = fruit != "pear" if classes == 2 else fruit == fruit
+        model = fiol.FIOLClassifier("log_loss", max_iter=1, random_state=0).fit(frame[some], fruit[some])
+        expected = model.decision_function(new).reshape(2, -1)
+        assert model.coef_.shape[1] == 3  # `coef_` is stored
+        module = {}
+        exec(model.to_python(), module)
+        rows = [{"mass": None, "city": "Rome"}, {"mass": 50.5, "city": None}]
+        scores = [module["score"](row) for row in rows]
+        close([list(s.values()) if classes == 3 else [s] for s in scores], expected)
+        close(run_sql(model, new, dialect="sqlite"), expected)
+        close(model.to_sklearn().decision_function(new).reshape(2, -1), expected)
+
+
 def test_the_registry_has_a_method_for_every_format():
     from fiol.exports.formats import EXPORT_FORMATS
 

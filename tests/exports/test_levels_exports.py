@@ -75,6 +75,37 @@ def test_exports_of_an_array_have_the_scores_of_the_model():
     assert np.abs(found[:, 0] - scores).max() < TOLERANCE
 
 
+@pytest.mark.parametrize("kind", ["frame of text", "frame of numbers", "array"])
+@pytest.mark.parametrize("labels", [None, ["low", "high"], ["low", "middle", "high"]], ids=["numbers", "two", "three"])
+def test_exports_of_an_estimator_with_curves_have_its_scores(kind, labels, tmp_path):
+    frame, y = table(500) if kind == "frame of text" else (pd.DataFrame(numbers(500)[0]), numbers(500)[1])
+    X = frame.to_numpy() if kind == "array" else frame.rename(columns=str)
+    options = {"features": fiol.TableBasis(rows=100, knots=5), "max_iter": 1, "shuffle": False}
+    if labels is None:
+        model = fiol.FIOLRegressor(**options).fit(X, y)
+        scores = model.predict(X).reshape(-1, 1)
+    else:
+        codes = np.digitize(y, np.quantile(y, np.arange(1, len(labels)) / len(labels)))
+        model = fiol.FIOLClassifier("log_loss", **options).fit(X, np.array(labels)[codes])
+        scores = model.decision_function(X).reshape(len(X), -1)
+    assert np.abs(model.coef_).max() > 0.0  # stores them
+    module, rows = {}, X.tolist() if kind == "array" else as_dicts(X)
+    exec(model.to_python(), module)
+    assert np.abs(columns(map(module["score"], rows)) - scores).max() < TOLERANCE
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        (frame.add_prefix("f") if kind == "array" else X).to_sql("data", database, index=False)
+        found = np.array(database.execute(model.to_sql(dialect="sqlite")).fetchall(), float)
+    assert np.abs(found - scores).max() < TOLERANCE
+    pipeline = model.to_sklearn()
+    found = pipeline.predict(X) if labels is None else pipeline.decision_function(X)
+    assert np.abs(np.asarray(found).reshape(scores.shape) - scores).max() < TOLERANCE
+    if kind != "frame of text":
+        session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
+        assert np.abs(session.run(["score"], {"X": frame.to_numpy()})[0] - scores).max() < TOLERANCE
+    (tmp_path / "model.json").write_text(model.to_json(), encoding="utf-8")
+    assert np.array_equal(fiol.load_json(tmp_path / "model.json").predict(X), model.predict(X))
+
+
 def test_json_has_all_weights_and_continues_to_the_same_bits(tmp_path):
     frame, y = table(400)
     learner = fiol.Learner(loss=fiol.Squared(), features="auto")

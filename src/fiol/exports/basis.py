@@ -41,6 +41,14 @@ class ExportedBasis(NamedTuple):
 
     slots: list[ExportedSlot]
     pairs: list[ExportedPair]
+    weights: Floats  #: [score, feature] of all features, hats and nodes included
+    names: list[Any]  #: of all features
+
+    def combined(self, factors: Floats) -> ExportedBasis:
+        """Return the basis of other scores: [new score, score] factors of the scores that these are sums of."""
+        slots = [one._replace(curve=None if one.curve is None else factors @ one.curve) for one in self.slots]
+        pairs = [one._replace(nodes=np.tensordot(factors, one.nodes, 1)) for one in self.pairs]
+        return ExportedBasis(slots, pairs, factors @ self.weights, self.names)
 
 
 def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:
@@ -72,7 +80,7 @@ def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:
         nodes = weights[:, start:stop].reshape(-1, *shape)
         pairs.append(ExportedPair(a, b, nodes[:, points_with_first(slots[a])][:, :, points_with_first(slots[b])]))
         start = stop
-    return ExportedBasis(slots, pairs)
+    return ExportedBasis(slots, pairs, weights, core.feature_names())
 
 
 def points_with_first(slot: ExportedSlot) -> list[int]:

@@ -85,21 +85,18 @@ def model_to_json(model: Any, state: bool = True) -> dict[str, Any]:
         "labels": linear.labels,
         "link": linear.link,
         "intercept": one_or_all(linear.intercepts.tolist(), linear.per_class),
-        "weights": [
-            [name, one_or_all(weights, linear.per_class)] for name, weights in entries_of_all_features(model, linear)
-        ],
+        "weights": [[name, one_or_all(weights, linear.per_class)] for name, weights in entries_of_all_features(linear)],
         "meta": meta,
         "model": header,
         "state": {name: array_to_json(a) for name, a in records.pack(arrays).items()} if state else None,
     }
 
 
-def entries_of_all_features(model: Any, linear: ExportedModel) -> Iterable[tuple[str | int, list[float]]]:
+def entries_of_all_features(linear: ExportedModel) -> Iterable[tuple[str | int, list[float]]]:
     """Return names and weights of all features with a weight other than 0, hats and nodes included."""
-    if linear.basis is None:
-        return linear.entries()
-    model = completed(model)
-    return dataclasses.replace(linear, weights=np.atleast_2d(model.weights), names=model.names).entries()
+    if linear.basis is not None:
+        linear = dataclasses.replace(linear, weights=linear.basis.weights, names=linear.basis.names)
+    return linear.entries()
 
 
 def parts_of_model(model: Any) -> tuple[str, dict[str, Any], Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterator
 from typing import Any
@@ -169,26 +168,49 @@ def of_model(model: Learner | OneVsRest) -> ExportedModel:
 
 
 def of_estimator(estimator: Any, complete: bool) -> ExportedModel:
-    """Return the linear model of a fitted estimator; TypeError for any other object."""
+    """Return the linear model of a fitted estimator; TypeError for any other object.
+
+    Scores are those of `decision_function`: one of two classes, otherwise one per class, in the order of `classes_`.
+    """
     check_is_ours(estimator)
-    if complete and getattr(estimator, "_coded", False) and len(getattr(estimator, "learners_", [None])) == 1:
-        inside = completed(estimator._inside())
-        estimator = copy.copy(estimator)
-        estimator._go_on_with(inside)
+    if not hasattr(estimator, "_inside"):
+        return of_passive_aggressive(estimator)
+    inside = model_inside(estimator)
+    found = of_model(completed(inside) if complete else inside.copy())
+    columns = getattr(estimator, "feature_names_in_", None)
+    if found.table_encoding is None and columns is not None:
+        found = dataclasses.replace(found, names=[str(name) for name in columns], plain_columns=True)
+    if not hasattr(estimator, "classes_"):
+        return dataclasses.replace(found, labels=None, per_class=False)
+    labels = estimator.classes_.tolist()
+    chosen = np.eye(len(labels))[[inside.classes.index(label) for label in labels]]
+    if len(labels) == 2:
+        chosen = chosen[1:] if isinstance(inside, OneVsRest) else chosen[1:] - chosen[:1]
+    return dataclasses.replace(
+        found,
+        weights=chosen @ found.weights,
+        intercepts=chosen @ found.intercepts,
+        labels=labels,
+        per_class=len(labels) != 2,
+        basis=None if found.basis is None else found.basis.combined(chosen),
+    )
+
+
+def of_passive_aggressive(estimator: Any) -> ExportedModel:
+    """Return the linear model of a fitted passive-aggressive estimator."""
     coef = estimator.coef_
     weights = np.atleast_2d(coef.toarray() if hasattr(coef, "toarray") else coef)
     intercepts = np.atleast_1d(estimator.intercept_)
-    loss = estimator._fitted_loss() if hasattr(estimator, "_fitted_loss") else None  # passive-aggressive: no link
-    encoding = estimator._inside().table_encoding if getattr(estimator, "_coded", False) else None
     columns = getattr(estimator, "feature_names_in_", None)
     names: list[str | int] | None = None if columns is None else [str(name) for name in columns]
-    if encoding is not None:
-        names = list(estimator.coef_names_)
     labels = estimator.classes_.tolist() if hasattr(estimator, "classes_") else None
-    plain = names is not None and encoding is None
-    pairs = () if encoding is None else encoding.pairs
-    per_class = labels is not None and (len(intercepts) > 1 or len(labels) == 1)
-    return ExportedModel(weights, intercepts, names, plain, None, encoding, pairs, None, labels, per_class, loss)
+    per_class = labels is not None and len(intercepts) > 1
+    return ExportedModel(weights, intercepts, names, names is not None, None, None, (), None, labels, per_class, None)
+
+
+def model_inside(model: Any) -> Any:
+    """Return the `Learner` or `OneVsRest` inside an estimator; another model as it is."""
+    return model._inside() if hasattr(model, "_inside") else model
 
 
 def check_is_ours(model: Any) -> None:

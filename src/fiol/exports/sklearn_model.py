@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.exports.linear import ExportedModel, NoExportError, completed, linear_model
+from fiol.exports.linear import ExportedModel, NoExportError, completed, linear_model, model_inside
 from fiol.features.basis import ColumnBasis, Expander
 from fiol.features.chunk import Chunk
 from fiol.features.column_roles import Roles
@@ -121,10 +121,9 @@ def to_sklearn(model: Any) -> Any:
 
     linear, expand = linear_model(model), list[Any]()
     if linear.basis is not None:
-        model = completed(model)
-        core = model.core
+        core = completed(model_inside(model)).core
         expand = [BasisVectorizer(core.levels.basis, core.space.roles, bool(linear.basis.pairs))]
-        linear = dataclasses.replace(linear, weights=np.atleast_2d(model.weights))
+        linear = dataclasses.replace(linear, weights=linear.basis.weights)
     estimator = fitted_regressor(linear) if linear.labels is None else fitted_classifier(linear)
     estimator.n_features_in_ = linear.weights.shape[1]
     if linear.kind == "numbers" or linear.plain_columns:
