@@ -5,7 +5,8 @@ What is centered, and why, is in `fiol.engine.centering`. Here is the loop over 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,13 @@ from fiol.features.chunk import SMALLEST, Chunk
 CENTERED_AT_ONCE = 2**17
 #: Among this many rows, the usual one is looked for.
 ROWS_LOOKED_AT = 16
+
+
+class CenteredRows(NamedTuple):
+    """Rows that have been centered before an engine learns from them."""
+
+    rows: Chunk
+    means_after: Callable[[int], Centering]  #: the centering of the engine after this many of the rows
 
 
 def learn_centered(
@@ -49,13 +57,26 @@ def learn_centered(
     return scores
 
 
-def learn_block(engine: Any, block: Chunk, y: Floats, sample_weights: Floats) -> Floats:
+def learn_block(
+    engine: Any, block: Chunk, y: Floats, sample_weights: Floats, given: CenteredRows | None = None
+) -> Floats:
     """Let an engine learn from a block of rows, and then from their means; return scores less the origin.
 
-    The means include the rows of all rounds made, also after an error.
+    The means include the rows of all rounds made, also after an error. The centered rows may be `given`.
     """
     old, before = engine.centering, engine.rounds
-    centered, known = center_chunk(engine, block, old.with_targets(y, sample_weights))
+
+    def means_after(rows: int) -> Centering:
+        """Return the centering after the first rows of the block."""
+        if given is not None:
+            return given.means_after(rows)
+        some_more = old.with_targets(y[:rows], sample_weights[:rows])
+        return center_chunk(engine, block.row_block(0, rows), some_more)[1]
+
+    if given is None:
+        centered, known = center_chunk(engine, block, old.with_targets(y, sample_weights))
+    else:
+        centered, known = given.rows, means_after(block.rows)
     if engine.observer is not None:
         engine.observer.center(old)
     first = old.awaits_target and not known.awaits_target
@@ -72,8 +93,7 @@ def learn_block(engine: Any, block: Chunk, y: Floats, sample_weights: Floats) ->
             if engine.centering is not old:
                 known = engine.centering
             elif made < block.rows:
-                some_more = old.with_targets(y[:made], sample_weights[:made])
-                known = center_chunk(engine, block.row_block(0, made), some_more)[1]
+                known = means_after(made)
             engine.set_means(known, int(np.diff(block.indptr)[made - 1]))
         raise
     return scores  # type: ignore[no-any-return]

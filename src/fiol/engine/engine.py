@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.engine.centered_learning import center_chunk, learn_centered
+from fiol.engine.centered_learning import CenteredRows, center_chunk, learn_block, learn_centered
 from fiol.engine.centering import NO_TARGETS, Centering
 from fiol.engine.float32_guard import overflow_guard
 from fiol.engine.interrupts import paced
@@ -126,15 +126,24 @@ class Engine(KernelCaller, ABC):
     # --- learning -----------------------------------------------------------------------------
 
     def learn(
-        self, chunk: Chunk, y: Floats, sample_weights: Floats, order: Any = IN_ORDER, less_origin: bool = False
+        self,
+        chunk: Chunk,
+        y: Floats,
+        sample_weights: Floats,
+        order: Any = IN_ORDER,
+        less_origin: bool = False,
+        given: CenteredRows | None = None,
     ) -> Floats:
         """Make a round per row, or for the rows in `order`; return the score of each before its round, 0 for others.
 
-        With `less_origin` scores are those of the rounds, without the origin of targets.
+        With `less_origin` scores are those of the rounds, without the origin of targets. If the centered rows are
+        `given`, they are learned from; all in order, and less the origin.
         """
         before, rounds = self.storage_in_use(), self.rounds
         try:
             with overflow_guard(self, chunk, y, sample_weights), Transaction(*self.revocable):
+                if given is not None:
+                    return learn_block(self, chunk, y, sample_weights, given)
                 if self.centering is None or (self.centering.idle and self.observer is None):
                     return self.learn_in_parts(chunk, y, sample_weights, order)
                 return learn_centered(self, chunk, y, sample_weights, order, less_origin)

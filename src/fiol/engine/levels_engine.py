@@ -14,6 +14,7 @@ import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.components.row import Floats
+from fiol.engine.centered_learning import CenteredRows
 from fiol.engine.centering import Centering, less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine, Member
@@ -22,6 +23,7 @@ from fiol.engine.ensemble.restacking import restacked
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.kept_rows import NO_KEPT_ROWS, KeptRows, restored_rows
 from fiol.engine.level_knots import Levels, extended, refined, with_known_sizes
+from fiol.engine.level_rows import centered_rows, have_same_means
 from fiol.engine.level_stack import stack_of_levels
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import prepare_levels_path
@@ -155,7 +157,7 @@ class LevelsEngine(Engine):
                 done = some.stop
                 scores[some] = self.learn_first(chunk.row_block(some.start, done), y[some], sample_weights[some])
         while start < chunk.rows:
-            rest = chunk.row_block(start, start + self.rows_until_look())
+            rest = chunk.row_block(start, start + min(self.rows_until_look(), self.levels[0].steady_rows))
             for rows, block in self.in_blocks(rest):
                 some = slice(start + rows.start, start + rows.stop)
                 scores[some] = self.learn_piece(block, y[some], sample_weights[some])
@@ -234,7 +236,7 @@ class LevelsEngine(Engine):
 
     def learn_first(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows before the basis is found, and find it after the last of them."""
-        scores = self.learn_levels([chunk], y, sample_weights)
+        scores = self.learn_levels(chunk, y, sample_weights)
         self.keep_rows(chunk, y)
         if self.storage.kept.rows >= self.options.rows:
             self.find_basis()
@@ -257,7 +259,7 @@ class LevelsEngine(Engine):
         """Learn from rows after the basis was found."""
         assert self.basis is not None
         self.add_codes(chunk)
-        scores = self.learn_levels(self.expanded(chunk, reuse=True), y, sample_weights)
+        scores = self.learn_levels(chunk, y, sample_weights)
         keep_last(self, chunk, y)
         return scores
 
@@ -268,7 +270,13 @@ class LevelsEngine(Engine):
         if features > len(self.basis.codes):
             self.replace(basis=self.basis.with_codes(self.roles_for(features), features))
 
-    def learn_levels(self, chunks: list[Chunk], y: Floats, sample_weights: Floats) -> Floats:
+    def rows_to_learn(self, chunk: Chunk) -> list[tuple[Chunk, CenteredRows | None]]:
+        """Return the rows of every level; as they are, with the centered ones, if all levels have the same means."""
+        if self.basis is None or not have_same_means(self.levels):
+            return [(rows, None) for rows in self.expanded(chunk, reuse=True)]
+        return [(chunk, rows) for rows in centered_rows(self.levels, chunk, self.expander_for(chunk))]
+
+    def learn_levels(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Make a round per row of every level and of the stack; an interrupt is raised after the last round.
 
         Until the basis is found, scores are those of level 1. The stack makes no rounds for rows whose scores an
@@ -278,16 +286,16 @@ class LevelsEngine(Engine):
         Z = np.zeros((len(y), *self.trailing, self.options.levels))
         ends, last = [level.rounds + len(y) for level in self.levels], self.rounds + len(y)
         try:
-            for k, (level, rows) in enumerate(zip(self.levels, chunks, strict=True)):
-                Z[..., k] = level.learn(rows, y, sample_weights, less_origin=True)
-            Z[..., len(chunks) :] = Z[..., len(chunks) - 1 :][..., :1]
+            for k, (rows, given) in enumerate(self.rows_to_learn(chunk)):
+                Z[..., k] = self.levels[k].learn(rows, y, sample_weights, less_origin=True, given=given)
+            Z[..., len(self.levels) :] = Z[..., len(self.levels) - 1 :][..., :1]
             learned = less(y, self.origin if waits else before)
             if waits and self.origin:
                 self.stack.add_first_loss(y, sample_weights)
             scores = self.stack.learn(self.call, Z, learned, sample_weights)
             return (Z[..., 0] if self.basis is None else scores) + before
         except KeyboardInterrupt:
-            for level, rows, end in zip(self.levels, chunks, ends, strict=True):
+            for level, rows, end in zip(self.levels, self.expanded(chunk), ends, strict=True):
                 while level.rounds < end:
                     done = len(y) - (end - level.rounds)
                     with contextlib.suppress(KeyboardInterrupt):  # one more signal: the first is raised in the end
@@ -299,12 +307,17 @@ class LevelsEngine(Engine):
         """Return the rows with the features of every level; for `reuse` see `Expander.expanded`."""
         if self.basis is None:
             return [chunk]
+        return [chunk, *self.expander_for(chunk).expanded(chunk, reuse)][: self.options.levels]
+
+    def expander_for(self, chunk: Chunk) -> Expander:
+        """Return what adds the features of levels to these rows."""
+        assert self.basis is not None
         features = max(int(chunk.indices.max(initial=-1)) + 1, len(self.basis.codes))
         expander = self.expander
         if expander is None or not expander.fits(self.basis, features):
             roles = self.roles_for(features)
             self.expander = expander = Expander(self.basis, roles)
-        return [chunk, *expander.expanded(chunk, reuse)][: self.options.levels]
+        return expander
 
     @property
     def row_cost(self) -> float:

@@ -354,16 +354,19 @@ class Expander:
         buffers = np.empty(slots), np.empty(slots, np.int32), np.empty(slots, np.int32)
         return self.features, self.numbers, int(self.basis.known[0]), self.slots, self.knots, self.pairs, buffers
 
-    def expanded(self, chunk: Chunk, reuse: bool = False) -> tuple[Chunk, Chunk]:
-        """Return the rows with hats, and with hats and nodes; if `reuse`, in memory that the next call overwrites."""
+    def expanded(self, chunk: Chunk, reuse: bool = False, centered: Chunk | None = None) -> tuple[Chunk, Chunk]:
+        """Return the rows with hats, and with hats and nodes; if `reuse`, in memory that the next call overwrites.
+
+        With the rows `centered`, their entries stand in the place of those of the rows.
+        """
         from fiol.features.basis_loops import expand_rows  # imported here: `import fiol` loads no compiler
 
-        rows = chunk.rows
-        entries = int(chunk.indptr[-1] - chunk.indptr[0]) + self.most_hats * rows + 1  # see `expand_rows`
+        rows, plain = chunk.rows, chunk if centered is None else centered
+        entries = int(plain.indptr[-1] - plain.indptr[0]) + self.most_hats * rows + 1  # see `expand_rows`
         lower = self.memory(0, rows, entries, reuse)
         more = self.most_nodes * rows
         upper = self.memory(1, rows, entries + more, reuse) if more else lower  # without nodes both are the same
-        n, m = expand_rows(tuple(chunk), *self.parts, tuple(lower), tuple(upper))
+        n, m = expand_rows(tuple(chunk), tuple(plain), *self.parts, tuple(lower), tuple(upper))
         return (
             Chunk(lower.indptr[: rows + 1], lower.indices[:n], lower.data[:n]),
             Chunk(upper.indptr[: rows + 1], upper.indices[:m], upper.data[:m]),

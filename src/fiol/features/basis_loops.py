@@ -141,12 +141,13 @@ def write_nodes(pairs, parts, points, ahead, indices, data, m):
 
 
 @jit
-def expand_rows(chunk, features, numbers, known, slots, knots, pairs, buffers, lower, upper):
+def expand_rows(chunk, plain, features, numbers, known, slots, knots, pairs, buffers, lower, upper):
     """Write rows with hats into `lower`, and with hats and nodes into `upper`; return the numbers of entries.
 
     Parameters
     ----------
-    chunk : rows of features as they are.
+    chunk : rows of features as they are, which hats and nodes are functions of.
+    plain : the same rows as they are written before and after these: the same entries, or centered ones.
     features : role, slot and point of every feature; a slot is a column with a curve or with pairs.
     numbers : of every feature, in `lower` and in `upper`; the first `known` are before all hats.
     slots : first knot, number of knots, first hat (or -1), whether it is a number; first inner knot, number of them;
@@ -157,7 +158,7 @@ def expand_rows(chunk, features, numbers, known, slots, knots, pairs, buffers, l
     buffers : a number and two points for every slot.
     lower, upper : with place for one more entry; `upper` stays as it is if there are no pairs.
     """
-    starts, entries, values = borrowed(chunk)
+    (starts, entries, values), (plain_starts, plain_entries, plain_values) = borrowed(chunk), borrowed(plain)
     features, slots, knots, pairs = borrowed(features), borrowed(slots), borrowed(knots), borrowed(pairs)
     in_lower, in_upper = borrowed(numbers)
     parts, points, ahead = borrowed(buffers)
@@ -166,20 +167,20 @@ def expand_rows(chunk, features, numbers, known, slots, knots, pairs, buffers, l
     paired, n, m = pairs[0].shape[0] > 0, np.uint64(0), np.uint64(0)
     lower_starts[0] = upper_starts[0] = 0
     for r in range(starts.shape[0] - 1):
-        start, end, row = np.uint64(starts[r]), np.uint64(starts[r + 1]), n
+        start, end, row = np.uint64(plain_starts[r]), np.uint64(plain_starts[r + 1]), n
         split = end
-        while split > start and entries[split - np.uint64(1)] >= known:
+        while split > start and plain_entries[split - np.uint64(1)] >= known:
             split -= np.uint64(1)
-        read_columns(entries, values, start, end, features, slots, parts, points)
-        n = write_features(entries, values, start, split, in_lower, lower_indices, lower_data, n)
+        read_columns(entries, values, np.uint64(starts[r]), np.uint64(starts[r + 1]), features, slots, parts, points)
+        n = write_features(plain_entries, plain_values, start, split, in_lower, lower_indices, lower_data, n)
         n = write_hats(slots, knots, parts, points, ahead, lower_indices, lower_data, n)
         if paired:
             for k in range(row, n):
                 upper_indices[m], upper_data[m] = lower_indices[k], lower_data[k]
                 m += np.uint64(1)
             m = write_nodes(pairs, parts, points, ahead, upper_indices, upper_data, m)
-            m = write_features(entries, values, split, end, in_upper, upper_indices, upper_data, m)
+            m = write_features(plain_entries, plain_values, split, end, in_upper, upper_indices, upper_data, m)
             upper_starts[r + 1] = m
-        n = write_features(entries, values, split, end, in_lower, lower_indices, lower_data, n)
+        n = write_features(plain_entries, plain_values, split, end, in_lower, lower_indices, lower_data, n)
         lower_starts[r + 1] = n
     return n, m if paired else n

@@ -70,7 +70,7 @@ def expand_event(row, n, entries, values):
         indices[k], data[k] = feature[k], x[k]
     starts[1] = rows.counts[0, 0] = entries
     if levels > 1:
-        lower, upper = expand_rows(rows.plain, *parts, rows.lower, rows.upper)
+        lower, upper = expand_rows(rows.plain, rows.plain, *parts, rows.lower, rows.upper)
         rows.counts[1, 0] = lower
         if levels > 2:
             rows.counts[2, 0] = upper
