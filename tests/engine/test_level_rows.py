@@ -9,7 +9,7 @@ from tests.interpreted import interpret
 from tests.test_interrupts import known, short_pieces, without_compiler
 
 import fiol
-from fiol.engine import levels_engine
+from fiol.engine import level_rows
 from fiol.engine.engine import Engine
 
 __all__ = ["short_pieces"]
@@ -56,7 +56,7 @@ def test_levels_with_common_means_have_the_bits_of_levels_centered_apart(monkeyp
     model, apart = new(dtype=dtype), new(dtype=dtype)
     scores = model.learn(X, y)
     assert all(len(level.centering.features) == 2 for level in model.core.levels.levels)
-    monkeypatch.setattr(levels_engine, "have_same_means", lambda levels: False)
+    monkeypatch.setattr(level_rows, "have_same_means", lambda levels: False)
     assert apart.learn(X, y).tobytes() == scores.tobytes()
     assert known(apart) == known(model)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,13 @@ from fiol.engine.ensemble.engine import EnsembleEngine
 from fiol.engine.float32_guard import LONG
 from fiol.features.basis import Expander
 from fiol.features.chunk import Chunk
+
+
+def rows_to_learn(engine: Any, chunk: Chunk) -> list[tuple[Chunk, CenteredRows | None]]:
+    """Return the rows of every level of a `LevelsEngine`: as they are, with the centered ones if means are the same."""
+    if engine.basis is None or not have_same_means(engine.levels):
+        return [(rows, None) for rows in engine.expanded(chunk, reuse=True)]
+    return [(chunk, rows) for rows in centered_rows(engine.levels, chunk, engine.expander_for(chunk))]
 
 
 def have_same_means(levels: Sequence[EnsembleEngine]) -> bool:

@@ -14,7 +14,6 @@ import numpy as np
 
 from fiol.algorithms.ensemble import Ensemble
 from fiol.components.row import Floats
-from fiol.engine.centered_learning import CenteredRows
 from fiol.engine.centering import Centering, less
 from fiol.engine.engine import IN_ORDER, Engine
 from fiol.engine.ensemble.engine import EnsembleEngine, Member
@@ -23,7 +22,7 @@ from fiol.engine.ensemble.restacking import restacked
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.kept_rows import NO_KEPT_ROWS, KeptRows, restored_rows
 from fiol.engine.level_knots import Levels, extended, refined, with_known_sizes
-from fiol.engine.level_rows import centered_rows, have_same_means
+from fiol.engine.level_rows import rows_to_learn
 from fiol.engine.level_stack import stack_of_levels
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import prepare_levels_path
@@ -270,12 +269,6 @@ class LevelsEngine(Engine):
         if features > len(self.basis.codes):
             self.replace(basis=self.basis.with_codes(self.roles_for(features), features))
 
-    def rows_to_learn(self, chunk: Chunk) -> list[tuple[Chunk, CenteredRows | None]]:
-        """Return the rows of every level; as they are, with the centered ones, if all levels have the same means."""
-        if self.basis is None or not have_same_means(self.levels):
-            return [(rows, None) for rows in self.expanded(chunk, reuse=True)]
-        return [(chunk, rows) for rows in centered_rows(self.levels, chunk, self.expander_for(chunk))]
-
     def learn_levels(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Make a round per row of every level and of the stack; an interrupt is raised after the last round.
 
@@ -286,7 +279,7 @@ class LevelsEngine(Engine):
         Z = np.zeros((len(y), *self.trailing, self.options.levels))
         ends, last = [level.rounds + len(y) for level in self.levels], self.rounds + len(y)
         try:
-            for k, (rows, given) in enumerate(self.rows_to_learn(chunk)):
+            for k, (rows, given) in enumerate(rows_to_learn(self, chunk)):
                 Z[..., k] = self.levels[k].learn(rows, y, sample_weights, less_origin=True, given=given)
             Z[..., len(self.levels) :] = Z[..., len(self.levels) - 1 :][..., :1]
             learned = less(y, self.origin if waits else before)
