@@ -178,3 +178,19 @@ def test_one_vs_rest_and_ensembles_accept_frames():
     crossing = learner(fiol.Stacked(Logistic(), L1(1e-3)), table_encoding=table_encoding)
     crossing.learn(frame.select(["age", "city"]), Y)
     assert "city=Rome*age" in crossing.names
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+def test_frames_of_numbers_have_the_same_bits_however_their_rows_are_cut(library):
+    draw = np.random.default_rng(4)
+    frame = pd.DataFrame(draw.normal(size=(40, 3)), columns=["a", "b", "c"])
+    frame.loc[:9, "b"] = 0.0  # a feature that is met after the others
+    frame.loc[20, "a"] = frame.loc[5, "c"] = np.nan
+    y = np.sign(draw.normal(size=40))
+    found = set()
+    for cut in (0, 1, 5, 10, 21):
+        model = learner(FIOL(Logistic()))
+        for rows in (slice(0, cut), slice(cut, 40)):
+            model.learn(library(frame[rows]), y[rows])
+        found.add((model.scores(library(frame)).tobytes(), *model.names))
+    assert len(found) == 1

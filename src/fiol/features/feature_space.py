@@ -27,6 +27,7 @@ from fiol.features.table_rows import (
     UnknownKeys,
     encoding_by_types,
     features_of_dict,
+    holds_only_numbers,
     infer_from_dicts,
     needs_encoding,
     rows_of_table,
@@ -398,6 +399,8 @@ class FeatureSpace:
 
     def table_rows(self, X: Any, frame: Frame | None, learning: bool) -> NamedRows:
         """Return the features of rows of a table, and store the table encoding if it was completed to learn."""
+        if learning and frame is not None:
+            self.begin_with_numbers(frame)
         encoding = self.completed(X, frame, learning)
         is_inferred = learning and (self.table_encoding is None or not self.table_encoding.complete)
         if is_inferred and encoding.ids_message:
@@ -438,6 +441,13 @@ class FeatureSpace:
             return
         self.table_encoding = TableEncoding(tuple(Column(name, "number") for name in names))
         self.encoder, self.columns, self.dense_columns = Vocabulary(names), None, None
+
+    def begin_with_numbers(self, frame: Frame) -> None:
+        """Number the columns of a first frame of numbers alone, as if nothing were missing: its rows may come cut."""
+        is_new = not self.features and self.encoder is None and self.table_encoding is None and not self.max_features
+        if is_new and frame.names is not None and holds_only_numbers(frame):
+            self.columns, self.features = frame.names, len(frame.names)
+            self.name_columns(frame)
 
     def share_features(self, other: FeatureSpace) -> None:
         """Replace the features by copies of those of another feature space; keep the labels."""
@@ -588,13 +598,3 @@ def is_named(X: Any) -> bool:
 def is_dicts(X: Any) -> bool:
     """Return whether the rows are dicts."""
     return isinstance(X, (list, tuple)) and not isinstance(X, Chunk) and len(X) > 0 and isinstance(X[0], Mapping)
-
-
-def one_row(indices: Any, values: Any) -> Chunk:
-    """Return one row as a chunk, which need not be canonical."""
-    index, data = np.asarray(indices), np.asarray(values)
-    if index.size == 0:
-        index = index.astype(np.int32)
-    if index.ndim != 1 or index.shape != data.shape:
-        raise ValueError(f"indices and values must have one length, got shapes {index.shape} and {data.shape}")
-    return Chunk(np.array([0, index.shape[0]]), index, data)

@@ -74,3 +74,13 @@ def number_arrays(indices: Any, values: Any) -> NumberedRow | None:
     if len(indices) != len(values) or (len(indices) and indices.min() < 0):
         return None
     return NumberedRow(indices.tolist(), values.tolist())
+
+
+def one_row(indices: Any, values: Any) -> Chunk:
+    """Return one row as a chunk, which need not be canonical."""
+    index, data = np.asarray(indices), np.asarray(values)
+    if index.size == 0:
+        index = index.astype(np.int32)
+    if index.ndim != 1 or index.shape != data.shape:
+        raise ValueError(f"indices and values must have one length, got shapes {index.shape} and {data.shape}")
+    return Chunk(np.array([0, index.shape[0]]), index, data)

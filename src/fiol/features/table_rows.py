@@ -387,6 +387,11 @@ def needs_encoding(frame: Frame) -> bool:
     return any(map(is_not_plain, columns_of(frame)))
 
 
+def holds_only_numbers(frame: Frame) -> bool:
+    """Return whether all columns of a frame have numbers, perhaps with missing values."""
+    return frame.numbers is not None or all(values.holds == "numbers" for values in columns_of(frame))
+
+
 def is_not_plain(values: ColumnValues) -> bool:
     """Return whether a column has other values than numbers, or missing ones."""
     if sparse_entries(values.series.to_native()) is not None:

@@ -31,10 +31,11 @@ from fiol.components.row import Floats
 from fiol.components.solvers import Solver
 from fiol.components.step_sizes import StepSize
 from fiol.features.chunk import Chunk
-from fiol.features.feature_space import FeatureSpace, one_row
+from fiol.features.feature_space import FeatureSpace
 from fiol.features.frames import Frame, as_frame, converted, eager
 from fiol.features.labels import AnyLabels
 from fiol.features.lock import Lock
+from fiol.features.numbered_rows import one_row
 from fiol.integrations.parameters import (
     AUTOMATIC,
     GEOMETRIES,

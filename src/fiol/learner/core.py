@@ -22,10 +22,10 @@ from fiol.engine.single_row.fast_path import target_of
 from fiol.engine.single_row.learning import learn_numbered
 from fiol.features.blocks import scattered
 from fiol.features.chunk import MOST_FEATURES, Chunk
-from fiol.features.feature_space import FeatureSpace, counted, one_row
+from fiol.features.feature_space import FeatureSpace, counted
 from fiol.features.labels import labels_of_rows
 from fiol.features.missing_values import name_indicators
-from fiol.features.numbered_rows import NumberedRow, number_arrays
+from fiol.features.numbered_rows import NumberedRow, number_arrays, one_row
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import Transaction
 from fiol.features.vocabulary import Vocabulary

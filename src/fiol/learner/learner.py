@@ -16,8 +16,9 @@ from fiol.components.row import Floats
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import Member
 from fiol.features.blocks import blocks_of
-from fiol.features.feature_space import counted, one_row
+from fiol.features.feature_space import counted
 from fiol.features.hashing import integer
+from fiol.features.numbered_rows import one_row
 from fiol.learner import files, merge, parallel
 from fiol.learner.arguments import chosen_update, with_features
 from fiol.learner.core import LearnerCore, make_learner_core, only_score
@@ -467,7 +468,9 @@ class Learner(Model):
 
         To rounding, the result does not depend on the order: merge([merge([a, b]), c]) is merge([a, b, c]). Equal
         learners merge into their equal, and one that saw no rows changes nothing. (Without any rows, or with `weights`,
-        shares do not say how often a learner was merged before.)
+        shares do not say how often a learner was merged before.) One exception: in pairs of columns, a category with
+        more values than points (256 at most) has one point for all further values, and those of the first learner that
+        has knots decide which these are, so order matters to such values.
 
         A mean is not the learner of all rows in one stream: after one long run each, it has learned about as much as
         one of them. Short rounds from a common base lose less (docs/explanations/streams.md has numbers).

@@ -15,8 +15,9 @@ from fiol.engine.engine import IN_ORDER
 from fiol.exportable import Exportable
 from fiol.features.blocks import blocks_of, check_order, learned_in_chunks
 from fiol.features.chunk import Chunk
-from fiol.features.feature_space import counted, one_row
+from fiol.features.feature_space import counted
 from fiol.features.file_header import classes_in
+from fiol.features.numbered_rows import one_row
 from fiol.features.table_encoding import TableEncoding
 from fiol.features.targets import check_sample_weights
 from fiol.learner.importances import importances
@@ -73,7 +74,8 @@ class Model(Exportable):
             dicts, or a generator of dicts. Frames may have text, dates and missing values (`table_encoding`).
         y : one target per row: -1 or +1 for binary losses (of a `TrainedModel`, one of its `labels`), a label (str,
             int or bool) for joint losses and `OneVsRest`.
-        sample_weight : one number per row, which multiplies the loss.
+        sample_weight : one number per row, which multiplies the loss. A row of weight 0 is a round: the penalty acts,
+            and its features count for scales and means of columns.
 
         Returns
         -------

@@ -10,9 +10,9 @@ import numpy as np
 from fiol.algorithms.ensemble import Ensemble
 from fiol.algorithms.update import Update
 from fiol.components.row import Floats
-from fiol.features.feature_space import one_row
 from fiol.features.file_header import classes_in
 from fiol.features.labels import labels_from_header, plain_label
+from fiol.features.numbered_rows import one_row
 from fiol.learner import Learner
 from fiol.learner.files import check_features, update_from_header
 from fiol.learner.merge import check_mergeable

@@ -21,9 +21,9 @@ from fiol.engine.interrupts import paced
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.features.blocks import scattered
 from fiol.features.chunk import Chunk
-from fiol.features.feature_space import FeatureSpace, one_row
+from fiol.features.feature_space import FeatureSpace
 from fiol.features.labels import Labels, labels_of_rows
-from fiol.features.numbered_rows import NumberedRow, number_arrays
+from fiol.features.numbered_rows import NumberedRow, number_arrays, one_row
 from fiol.features.targets import check_sample_weights
 from fiol.features.transaction import Transaction
 from fiol.features.vocabulary_merge import merge_feature_spaces
