@@ -57,7 +57,14 @@ def stiffness_of_added(levels: Levels, basis: ColumnBasis) -> Floats:
     return levels[-1].stiffness(known + added)[known:]
 
 
-def at_knots(levels: Levels, basis: ColumnBasis, slots: Sequence[SlotKnots]) -> tuple[Levels, ColumnBasis]:
+def corners_at_knots(basis: ColumnBasis, slots: Sequence[SlotKnots]) -> tuple[Corners, Corners]:
+    """Return the hats and the nodes of a basis that make those of other knots."""
+    return hat_corners(basis, slots), node_corners(basis, slots)
+
+
+def at_knots(
+    levels: Levels, basis: ColumnBasis, slots: Sequence[SlotKnots], known_corners: tuple[Corners, Corners] | None = None
+) -> tuple[Levels, ColumnBasis]:
     """Return levels where curves have the same values at all of these knots, and surfaces at all nodes; and the basis.
 
     If knots are added, curves stay as they are, and surfaces but for some of the triangles between new nodes. Records
@@ -67,7 +74,7 @@ def at_knots(levels: Levels, basis: ColumnBasis, slots: Sequence[SlotKnots]) -> 
     if np.array_equal(found.basis.knots, basis.knots) and np.array_equal(found.basis.in_grid, basis.in_grid):
         return levels, basis
     new_levels, new_basis = extended(levels, basis, found)
-    known, hats, nodes = int(basis.known[0]), hat_corners(basis, slots), node_corners(basis, slots)
+    known, (hats, nodes) = int(basis.known[0]), known_corners or corners_at_knots(basis, slots)
     numbers = known + np.concatenate([hats.numbers, basis.hats + nodes.numbers])
     shares = np.concatenate([hats.shares, nodes.shares])
     sizes = zip(basis.added[1:], new_basis.added[1:], strict=True)
@@ -86,14 +93,19 @@ def refined(options: TableBasis, levels: Levels, basis: ColumnBasis) -> tuple[Le
     levels = (levels[0], *(level.copy() for level in levels[1:]))
     for level in levels[1:]:
         level.settle()
-    new_levels, new = at_knots(levels, basis, slots)
+    corners = corners_at_knots(basis, slots)
+    new_levels, new = at_knots(levels, basis, slots, corners)
     known = int(basis.known[0])
     own = basis.less_inherited(levels[-1].stiffness(known + basis.hats + basis.nodes))[known:]
-    inherited = np.maximum(stiffness_of_added(new_levels, new) - stiffness_between(basis, slots, new, own), 0.0)
+    inherited = np.maximum(
+        stiffness_of_added(new_levels, new) - stiffness_between(basis, slots, new, own, corners), 0.0
+    )
     return new_levels, new._replace(refined=done, inherited=inherited)
 
 
-def stiffness_between(basis: ColumnBasis, slots: Sequence[SlotKnots], new: ColumnBasis, own: Floats) -> Floats:
+def stiffness_between(
+    basis: ColumnBasis, slots: Sequence[SlotKnots], new: ColumnBasis, own: Floats, corners: tuple[Corners, Corners]
+) -> Floats:
     """Return the stiffness that hats and nodes of a refined basis would have from the rows so far, given the old one.
 
     The rows of two halves of an interval are as many.
@@ -113,6 +125,4 @@ def stiffness_between(basis: ColumnBasis, slots: Sequence[SlotKnots], new: Colum
         )
 
     of_hats, of_nodes = np.split(own, [basis.hats])
-    return np.concatenate(
-        [hats * mixed(hat_corners(basis, slots), of_hats), nodes * mixed(node_corners(basis, slots), of_nodes)]
-    )
+    return np.concatenate([hats * mixed(corners[0], of_hats), nodes * mixed(corners[1], of_nodes)])
