@@ -4,13 +4,16 @@ import concurrent.futures
 import contextlib
 import http.client
 import json
+import os
 import socket
 import threading
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvicorn
 
+import fiol
 from fiol.server.access import Access
 from fiol.server.app import Server, make_app
 from fiol.server.messages import LabelRules
@@ -18,6 +21,8 @@ from fiol.server.registry import Registry
 from fiol.server.specification import empty_model
 from fiol.server.writer import ControlCommand, WriterOptions
 
+#: PYTHONPATH of processes: these tests, and the library that they test, wherever it is.
+PATHS = os.pathsep.join(map(str, (Path(__file__).parents[1], Path(fiol.__file__).parents[1])))
 #: Seconds for which connections without requests are used again.
 KEPT_ALIVE = 2.0
 #: Two classes, by a number and a category.

@@ -14,14 +14,13 @@ import threading
 from pathlib import Path
 
 import pytest
-from server.serving import SPECIFICATION, row, rows
+from server.serving import PATHS, SPECIFICATION, row, rows
 from tests.commands import CliRunner
 
 from fiol.cli import main
 from fiol.client import Client, ServerError
 from fiol.server.run import bound_socket
 
-PATHS = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
 ENVIRONMENT = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": PATHS}
 TOKEN = "a-token-of-some-length"
 

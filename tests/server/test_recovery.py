@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from campaigns.server_kills import assert_same
-from server.serving import SPECIFICATION, TestClient, client_of, learn, open_registry, predict, row, rows
+from server.serving import PATHS, SPECIFICATION, TestClient, client_of, learn, open_registry, predict, row, rows
 
 from fiol.learner.model_core import ModelCore
 from fiol.server import journal as journal_module
@@ -246,7 +246,8 @@ with client_of(sys.argv[1]) as client:
 
 
 def test_full_disk_refuses_rows_and_keeps_all_acknowledged_ones(tmp_path):
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": PATHS}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"  # Python writes cut files into its cache if they may not be larger
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(tmp_path)], env=environment, capture_output=True, text=True, timeout=60
     )

@@ -4,11 +4,10 @@ import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 from campaigns.server_kills import assert_same
-from server.serving import SPECIFICATION, TestClient, client_of, learn, predict, row, rows
+from server.serving import PATHS, SPECIFICATION, TestClient, client_of, learn, predict, row, rows
 
 from fiol.server import registry as registry_module
 from fiol.server.served_model import ServedModel
@@ -155,7 +154,7 @@ print(compiled)
 
 
 def test_requests_after_the_warm_up_compile_nothing(tmp_path):
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0", "PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "0", "PYTHONPATH": PATHS}
     words = [sys.executable, "-c", COMPILED, str(tmp_path / "journal")]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
