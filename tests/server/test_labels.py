@@ -1,5 +1,7 @@
 """Labels that come later, early, late, twice or never."""
 
+from collections import Counter
+
 import pytest
 from server.serving import client_of, learn, open_registry, predict, row
 
@@ -96,6 +98,55 @@ def test_prediction_without_label_expires(tmp_path, rules, late, labels):
         assert client.registry.writer.join_labels.pending == 0
         client.run_in_writer(lambda: advance(client, 11.0))  # ids are forgotten
         assert outcome(client, "a", "yes") == "held"
+
+
+@pytest.mark.parametrize("rule", ["keep", "learn", "refuse"])
+def test_whole_number_and_decimal_are_the_same_label(tmp_path, rule):
+    with client_of(tmp_path) as client:
+        body = {"specification": {"loss": "log_loss", "labels": [0, 1]}, "rules": {"conflict": rule}}
+        assert client.request("PUT", "/models/n", body).status == 201
+        predict(client, {"features": {"a": 1.0}, "id": "x"}, "n")
+        found = [learn(client, {"id": "x", "label": label}, name="n") for label in (1, 1.0, 1)]
+        assert [one.json()["rows_outcomes"] for one in found] == [["learned"], ["duplicate"], ["duplicate"]]
+
+
+def test_predictions_that_expire_at_once_do_not_wait_for_the_next_second(tmp_path, monkeypatch):
+    monkeypatch.setattr("fiol.server.labels.EXPIRED_AT_ONCE", 2)
+    open_registry(tmp_path, rules=LabelRules(horizon=10.0)).journal.close()
+    with client_of(tmp_path) as client:
+        writer, ids = client.registry.writer, "abcde"
+        predict(client, {"rows": [{"features": row(1)[0], "id": name} for name in ids]})
+
+        def later():
+            client.registry.journal.clock.start += 11.0
+            writer.next_tick = 0.0
+            for _ in range(3):  # without waiting
+                writer._keep_up()
+            return writer.join_labels.pending
+
+        assert client.run_in_writer(later) == 0
+        client.run_in_writer(later)
+        assert client.registry.journal.connection.execute("SELECT count(*) FROM ids").fetchone() == (0,)
+
+
+def test_expiry_reads_only_ids_that_are_due(tmp_path):
+    registry = open_registry(tmp_path, models=("m", "n"))
+    connection, now = registry.journal.connection, registry.journal.clock.now()
+    registry.journal.begin()
+    for name, state in (("m", "labeled"), ("n", "pending")):
+        values = ((name, str(k), state, now + k) for k in range(5000))
+        connection.executemany("INSERT INTO ids VALUES (?, ?, ?, ?, NULL, NULL, NULL)", values)
+    registry.journal.commit()
+    steps = Counter()
+
+    def expire(horizon):
+        connection.set_progress_handler(lambda: steps.update([horizon]), 100)
+        return registry.writer.join_labels.expire("m", LabelRules(horizon=horizon), now + 20_000.0)[1:]
+
+    assert expire(20_000.0 - 1.0) == (0, False)  # one is due
+    assert expire(9000.0) == (0, True)
+    assert steps[20_000.0 - 1.0] < 10 < steps[9000.0]
+    registry.journal.close()
 
 
 def advance(client, seconds):

@@ -215,6 +215,38 @@ def test_compaction_keeps_what_snapshots_need(tmp_path):
     assert_same(reopened(tmp_path)["m"].model, before)
 
 
+def test_compaction_of_many_records_does_not_wait_for_the_next_second(tmp_path, monkeypatch):
+    for module in ("journal", "writer"):
+        monkeypatch.setattr(f"fiol.server.{module}.COMPACTED_AT_ONCE", 2)
+    with client_of(tmp_path, snapshot_seconds=1e9) as client:
+        for start in range(0, 120, 10):
+            learn(client, {"rows": rows(start, start + 10)})
+            client.post("/models/m/snapshots")
+        writer = client.registry.writer
+
+        def later():
+            writer.options.keep_age, writer.next_tick = 1e-9, 0.0
+            for _ in range(5):  # without waiting
+                writer._keep_up()
+            return client.registry.journal.first
+
+        assert client.run_in_writer(later) == client.registry.snapshots.oldest("m")
+
+
+def test_compaction_reads_only_records_that_it_may_remove(tmp_path):
+    registry = open_registry(tmp_path)
+    connection, now, steps = registry.journal.connection, registry.journal.clock.now(), []
+    values = ((position, now) for position in range(2, 20_000))
+    registry.journal.begin()
+    connection.executemany("INSERT INTO journal VALUES (?, ?, 'm', 'learn', 0, x'', 0, NULL)", values)
+    registry.journal.commit()
+    registry.snapshots.oldest = lambda name: 20_000
+    connection.set_progress_handler(lambda: steps.append(1), 100)
+    registry.writer._compact()
+    assert len(steps) < 150
+    registry.journal.close()
+
+
 def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(SPECIFICATION))
     registry = open_registry(tmp_path / "j", models=())

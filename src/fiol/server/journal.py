@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS models (
 CREATE TABLE IF NOT EXISTS ids (
     model TEXT NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL, time REAL NOT NULL, features BLOB, score BLOB,
     label BLOB, PRIMARY KEY (model, id)) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS ids_by_time ON ids (state, time);
+CREATE INDEX IF NOT EXISTS ids_by_time ON ids (model, state, time);
 CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY, digest BLOB NOT NULL, answer BLOB NOT NULL, position INTEGER, time REAL NOT NULL
     ) WITHOUT ROWID;
@@ -96,9 +96,10 @@ class Journal:
         except BaseException:
             self._release()
             raise
-        first, last, when = self.connection.execute(
-            "SELECT ifnull(min(position), 0), ifnull(max(position), 0), ifnull(max(time), 0) FROM journal"
-        ).fetchone()
+        first, last = self.connection.execute(
+            "SELECT ifnull((SELECT min(position) FROM journal), 0), ifnull((SELECT max(position) FROM journal), 0)"
+        ).fetchone()  # two queries: one of both would read the whole file
+        when = next(self.connection.execute("SELECT time FROM journal WHERE position = ?", (last,)), (0.0,))[0]
         #: Positions of the first and the last record; 0 if there are none.
         self.first, self.last = first, last
         self.clock = JournalClock(when)
@@ -171,6 +172,11 @@ class Journal:
             self.connection.execute("UPDATE journal SET refused = ? WHERE position = ?", (reason, position))
             self.connection.execute("DELETE FROM answers WHERE position = ?", (position,))
             undo()
+
+    def last_before(self, time: float, until: int) -> int:
+        """Return the last position before a time among the next 1,000 to remove, at most `until`; 0 without one."""
+        query = "SELECT ifnull(max(position), 0) FROM journal WHERE time < ? AND position <= ?"
+        return int(self.connection.execute(query, (time, min(until, self.first + COMPACTED_AT_ONCE))).fetchone()[0])
 
     def compact(self, before: int) -> int:
         """Remove records before a position, but not the last one of the journal; return how many, at most 1,000."""

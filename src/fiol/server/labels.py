@@ -132,10 +132,11 @@ class LabelJoin:
             if rules.late == "refuse":
                 raise RefusedError(f"the prediction {name!r} has expired", number, status=409)
             return "late"
-        if label == given and state != EARLY:
+        same = label is not None and decode(label) == [row.label, row.weight]  # 1 and 1.0 are one label
+        if same and state != EARLY:
             return "duplicate"
         if state == EARLY:
-            return self._early_again(model, row, given, label == given, now, learned)
+            return self._early_again(model, row, given, same, now, learned)
         if rules.conflict == "refuse":
             raise RefusedError(f"the id {name!r} has another label already, {decode(label)[0]!r}", number, status=409)
         served = row.features if features is None else decode(features)
@@ -169,10 +170,11 @@ class LabelJoin:
             return "learned"
         return "duplicate" if same else "conflict"
 
-    def expire(self, model: str, rules: LabelRules, now: float) -> tuple[LearnRecord | None, int]:
+    def expire(self, model: str, rules: LabelRules, now: float) -> tuple[LearnRecord | None, int, bool]:
         """Expire predictions older than the horizon, and forget ids older than twice that.
 
-        Returns rows to learn with the default label, None without such a label, and how many predictions expired.
+        Returns rows to learn with the default label, None without such a label, how many predictions expired, and
+        whether there may be more to do.
         """
         expired = self.connection.execute(
             "SELECT id, time, features, score FROM ids "
@@ -187,12 +189,13 @@ class LabelJoin:
             self._store(model, name, EXPIRED, now, *kept, None if keep else encode([rules.default, 1.0]))
         self.pending_of[model] -= len(expired)
         forgotten = self.connection.execute(
-            "SELECT state, id FROM ids WHERE model = ? AND state != ? AND time < ? LIMIT ?",
-            (model, PENDING, now - rules.horizon, EXPIRED_AT_ONCE),
+            "SELECT state, id FROM ids WHERE model = ? AND state IN (?, ?, ?) AND time < ? LIMIT ?",
+            (model, EARLY, LABELED, EXPIRED, now - rules.horizon, EXPIRED_AT_ONCE),
         ).fetchall()
         self.connection.executemany("DELETE FROM ids WHERE model = ? AND id = ?", [(model, id) for _, id in forgotten])
         self.early_of[model] -= sum(state == EARLY for state, _ in forgotten)
-        return (learned if learned.labels else None), len(expired)
+        more = max(len(expired), len(forgotten)) == EXPIRED_AT_ONCE
+        return (learned if learned.labels else None), len(expired), more
 
     def forget(self, model: str) -> None:
         """Forget all ids of a model."""

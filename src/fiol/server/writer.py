@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fiol.server.journal import Journal, Record
+from fiol.server.journal import COMPACTED_AT_ONCE, Journal, Record
 from fiol.server.labels import LabelJoin, RefusedError
 from fiol.server.messages import LearnAnswer, LearnRecord, LearnRow, PredictAnswer, PredictRecord, encode
 from fiol.server.replay import learn_records, refuse_record
@@ -467,7 +467,7 @@ class Writer(threading.Thread):
         if time.monotonic() < self.next_tick:
             return
         self.next_tick = time.monotonic() + DUTY_SECONDS
-        self._expire()
+        more = self._expire()
         for served in self.models.values():
             served.publish()
         try:
@@ -475,9 +475,11 @@ class Writer(threading.Thread):
                 position, when = self.saved.get(served.name, (0, -math.inf))
                 if served.position > position and time.monotonic() - when > self.options.snapshot_seconds:
                     self.start_snapshot(served)
-            self._compact()
+            more |= self._compact()
         except (sqlite3.Error, OSError) as error:
             self._note_failure(error)
+        if more:  # what comes in a second may be more than is done at once
+            self.next_tick = time.monotonic()
 
     def _note_failure(self, error: Exception) -> None:
         """Roll back what the journal could not write."""
@@ -485,24 +487,27 @@ class Writer(threading.Thread):
         self.position, self.failed = self.journal.last_position(), str(error)
         self.say(f"the journal was not written: {error}")
 
-    def _expire(self) -> None:
-        """Expire predictions without labels, and forget old answers.
+    def _expire(self) -> bool:
+        """Expire predictions without labels, and forget old answers; return whether there may be more to do.
 
         An error after the transaction ends the server, as with requests: rows that are durable must be learned from.
         """
         try:
-            entries = self._write_expired()
+            entries, more = self._write_expired()
         except (sqlite3.Error, OSError) as error:
             self._note_failure(error)
-            return
+            return False
         if entries:
             self._apply(entries, {})
+        return more
 
-    def _write_expired(self) -> list[Entry]:
+    def _write_expired(self) -> tuple[list[Entry], bool]:
         now, entries, dropped = self.journal.clock.now(), list[Entry](), list[tuple[ServedModel, int]]()
+        more = False
         self.journal.begin()
         for served in self.models.values():
-            record, count = self.join_labels.expire(served.name, served.rules, now)
+            record, count, is_full = self.join_labels.expire(served.name, served.rules, now)
+            more |= is_full
             if record is not None:
                 self._append_learn(served, record, None, {"expired": count}, entries)
             elif count:
@@ -515,7 +520,7 @@ class Writer(threading.Thread):
         self.failed = None
         for served, count in dropped:
             served.metrics.note_labels({"expired": count})
-        return entries
+        return entries, more
 
     def start_snapshot(self, served: ServedModel) -> None:
         """Save a copy of a model in the background."""
@@ -540,23 +545,25 @@ class Writer(threading.Thread):
         except OSError as error:
             self.say(f"the snapshot of {name} was not saved: {error}")
 
-    def _compact(self) -> None:
-        """Remove records that no kept snapshot needs, if they are too old or the journal is too large."""
+    def _compact(self) -> bool:
+        """Remove records that no kept snapshot needs, if they are too old or the journal is too large.
+
+        Returns whether there is more to remove.
+        """
         if not self.models:
-            return
+            return False
         needed = min(self.snapshots.oldest(name) for name in self.models)
         if needed <= self.journal.first:
-            return
-        old = self.journal.clock.now() - self.options.keep_age
-        found = self.journal.connection.execute(
-            "SELECT ifnull(max(position), 0) FROM journal WHERE time < ? AND position <= ?", (old, needed)
-        ).fetchone()[0]
+            return False
+        found = self.journal.last_before(self.journal.clock.now() - self.options.keep_age, needed)
         if self.journal.size() > self.options.keep_bytes:
             found = needed
-        if found >= self.journal.first:
-            removed = self.journal.compact(found + 1)
-            if removed:
-                self.say(f"removed {removed} records of the journal, those before position {self.journal.first}")
+        if found < self.journal.first:
+            return False
+        removed = self.journal.compact(found + 1)
+        if removed:
+            self.say(f"removed {removed} records of the journal, those before position {self.journal.first}")
+        return removed >= COMPACTED_AT_ONCE
 
 
 def record_of(rows: Sequence[LearnRow]) -> LearnRecord:
