@@ -507,6 +507,17 @@ def test_exports_of_a_classifier_have_missing_values_of_columns_that_never_misse
         close(model.to_sklearn().decision_function(new).reshape(2, -1), expected)
 
 
+def test_onnx_labels_beyond_64_bits_are_text():
+    classes = [3, 5, 2**63 + 1]
+    model = fiol.OneVsRest(fiol.FIOL(fiol.Hinge()), classes=classes, n_features=1, compiled=False)
+    scores = model.learn([[1.0], [0.0], [-1.0]], classes)
+    assert scores.shape == (3, 3)
+    session = onnxruntime.InferenceSession(model.to_onnx().SerializeToString())
+    X = np.array([[1.0], [-1.0]])
+    assert session.run(["label"], {"X": X})[0].tolist() == [str(label) for label in model.predict(X).tolist()]
+    assert model.predict(X).tolist() == model.to_sklearn().predict(X).tolist() == [3, 2**63 + 1]
+
+
 def test_the_registry_has_a_method_for_every_format():
     from fiol.exports.formats import EXPORT_FORMATS
 

@@ -287,11 +287,26 @@ def test_warm_start_continues(monkeypatch):
     with pytest.raises(ValueError, match=r"all classes at once cannot go on from one against the rest.*name the loss"):
         streamed.set_params(loss="softmax").fit(X, codes)
     for going in (number, streamed.set_params(loss="auto")):
-        with pytest.raises(ValueError, match="with warm_start, X must have the 12 features of the last fit, got 11"):
+        with pytest.raises(ValueError, match=r"X has 11 features, but .* is expecting 12"):
             going.fit(X[:, 1:], codes)
     with pytest.raises(TypeError, match=r'Softmax goes with Ridge.*: use penalty=None or "l2", or loss="log_loss"$'):
         FIOLClassifier("softmax", penalty="l1").fit(X, codes)
     assert streamed.t_ == 101.0
+
+
+def test_warm_start_refuses_columns_in_another_order(monkeypatch):
+    interpret(monkeypatch)
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 2)), columns=["mass", "size"])
+    y = (frame["mass"] > 0.0).astype(int)
+    options = {"warm_start": True, "max_iter": 1, "shuffle": False}
+    passive = fiol.PassiveAggressiveClassifier(**options), fiol.PassiveAggressiveRegressor(**options)
+    for model in (FIOLClassifier(**options), FIOLRegressor(**options), *passive):
+        before = model.fit(frame, y).coef_.copy()
+        with pytest.raises(ValueError, match="same order"):
+            model.fit(frame[["size", "mass"]], y)
+        assert model.feature_names_in_.tolist() == ["mass", "size"]
+        assert np.array_equal(model.coef_, before)
+        assert model.set_params(warm_start=False).fit(frame[["size", "mass"]], y).feature_names_in_[0] == "size"
 
 
 @pytest.mark.parametrize("change", [{"penalty": "l1"}, {"features": "additive"}])
@@ -732,6 +747,26 @@ def test_unseen_labels_raise():
         FIOLClassifier().partial_fit(X, y).partial_fit(X, codes)
     with pytest.raises(ValueError, match="compute_class_weight"):
         FIOLClassifier(class_weight="balanced").partial_fit(X, y)
+
+
+def test_nullable_labels_of_pandas_keep_their_digits_and_type(monkeypatch):
+    interpret(monkeypatch)
+    for labels, dtype in (([2**53, 2**53 + 1], "Int64"), ([False, True], "boolean")):
+        y = pd.Series(labels * 4, dtype=dtype)
+        X = np.arange(8.0).reshape(-1, 1) % 2
+        frame = pd.DataFrame({"size": X[:, 0], "color": ["red"] * 8})
+        for model in (FIOLClassifier(max_iter=1).fit(X, y), FIOLClassifier().partial_fit(frame, y)):
+            assert model.classes_.tolist() == labels
+            assert type(model.classes_.tolist()[0]) is type(labels[0])
+
+
+def test_labels_that_would_lose_digits_beside_the_classes_are_refused(monkeypatch):
+    interpret(monkeypatch)
+    model = FIOLClassifier("log_loss").partial_fit([[1.0], [2.0]], np.array([2**53, 2**53 + 1]))
+    for more in (np.array([2**53 + 3], np.uint64), np.array([0.5])):
+        with pytest.raises(ValueError, match="cannot join"):
+            model.partial_fit([[1.0]], more)
+    assert model.classes_.tolist() == [2**53, 2**53 + 1]
 
 
 def test_many_integer_classes_do_not_warn():

@@ -518,3 +518,11 @@ def test_unsuitable_losses_of_class_models_raise():
         fiol.Learner(fiol.FIOL(fiol.Logistic())).add_classes(["a"])
     with pytest.raises(TypeError, match=r"a ledger adds up the losses of one score, Softmax\(\) has one per class"):
         Ledger(new("softmax"))
+
+
+@pytest.mark.parametrize("classes", [["a\0", "a", "b"], [3, 5, 2**63 + 1], [-1, 0, 2**63]], ids=str)
+def test_predicted_labels_are_those_that_were_learned(classes):
+    model = OneVsRest(fiol.FIOL(fiol.Hinge()), classes=classes, n_features=3, compiled=False)
+    model.learn(np.eye(3), classes)
+    assert model.predict(np.eye(3)).tolist() == classes
+    assert [type(label) for label in model.predict(np.eye(3)).tolist()] == [type(label) for label in classes]

@@ -15,6 +15,7 @@ import numpy as np
 from fiol.components.scalars import LOG_HUGE
 from fiol.exports.linear import ExportedModel, NoExportError, linear_model, two_or_more_labels
 from fiol.exports.onnx_basis import add_basis
+from fiol.features.labels import label_array
 
 #: Operators as of ONNX 1.8, which every runtime of the last years has.
 OPSET, IR_VERSION = 13, 8
@@ -87,10 +88,14 @@ def name_of_dtype(dtype: Any) -> str:
 
 
 def labels_as_array(labels: list[Any]) -> Any:
-    """Return labels as the graph outputs them: whole numbers, booleans, or text for all others."""
-    kinds = {type(label) for label in labels}
-    if kinds == {int} or kinds == {bool} or kinds == {float}:
-        return np.array(labels)
+    """Return labels as the graph outputs them: whole numbers of 64 bits, booleans, or text for all others.
+
+    >>> labels_as_array([1, 2**63]), labels_as_array([True, False])
+    (array(['1', '9223372036854775808'], dtype=object), array([ True, False]))
+    """
+    found = label_array(labels)
+    if found.dtype.kind in "bif":
+        return found
     return np.array([str(label) for label in labels], object)
 
 

@@ -27,6 +27,7 @@ from fiol.features.column_roles import Roles
 from fiol.features.containers import to_chunk
 from fiol.features.frames import as_frame
 from fiol.features.hashing import Hashing
+from fiol.features.labels import label_array
 from fiol.features.table_encoding import TableEncoding
 from fiol.features.vocabulary import Encoder, Vocabulary
 
@@ -167,7 +168,7 @@ def fitted_classifier(model: ExportedModel) -> Any:
         estimator = SGDClassifier(loss="log_loss") if shares else LinearSVC()
     if model.per_class and len(labels) == 2:  # scikit-learn has one score: the difference of the two
         weights, intercepts = weights[1:] - weights[:1], intercepts[1:] - intercepts[:1]
-    estimator.classes_ = np.array(labels, object if len({type(label) for label in labels}) > 1 else None)
+    estimator.classes_ = label_array(labels)
     estimator.coef_, estimator.intercept_ = weights.copy(), intercepts.copy()
     estimator.n_iter_ = np.array([1], np.int32)
     return estimator

@@ -77,12 +77,8 @@ class Labels:
         return codes, np.searchsorted(np.maximum.accumulate(codes), np.arange(before, before + len(new)))
 
     def array(self, first: int | None = None) -> Any:
-        """Return the classes, or the `first` of them, as an array: of one type if they have one, else of objects."""
-        classes = self.classes[:first]
-        same = len({type(label) for label in classes}) == 1 and type(classes[0]) in LABEL_TYPES
-        found = np.empty(len(classes), object)
-        found[:] = classes
-        return np.array(classes) if same else found
+        """Return the classes, or the `first` of them, as an array (`label_array`)."""
+        return label_array(self.classes[:first])
 
     def header(self) -> dict[str, Any]:
         """Return the classes, as the header of a file stores them."""
@@ -109,6 +105,21 @@ class Labels:
 
 #: Types of labels that files store.
 LABEL_TYPES = (str, int, bool)
+
+
+def label_array(labels: list[Any]) -> Any:
+    """Return labels as an array of their type, or of objects if they have several, or an array would change them.
+
+    >>> label_array(["a", "b"]), label_array([3, 2**63 + 1]), label_array(["a", 1])
+    (array(['a', 'b'], dtype='<U1'), array([3, 9223372036854775809], dtype=object), array(['a', 1], dtype=object))
+    """
+    found = np.empty(len(labels), object)
+    found[:] = labels
+    if len({type(label) for label in labels}) != 1 or type(labels[0]) not in (*LABEL_TYPES, float):
+        return found
+    plain = np.array(labels)
+    same = plain.tolist() == labels and type(plain[0].item()) is type(labels[0])  # NULs at the end, floats of integers
+    return plain if same else found
 
 
 class AnyLabels(list[Any]):
@@ -221,8 +232,11 @@ def sorted_codes(labels: Any, classes: Any = None) -> tuple[Any, Any]:
     codes, known = places(labels, classes)
     if known.all():
         return classes, codes
-    classes = np.union1d(classes, labels[~known])
-    return classes, places(labels, classes)[0]
+    new = np.unique(labels[~known])
+    joined = np.union1d(classes, new)
+    if {*joined.tolist()} != {*classes.tolist(), *new.tolist()}:
+        raise ValueError(f"y has labels of type {new.dtype}, which {classes.dtype} of the classes so far cannot join")
+    return joined, places(labels, joined)[0]
 
 
 def places(labels: Any, classes: Any) -> tuple[Any, Any]:

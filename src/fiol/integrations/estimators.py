@@ -33,7 +33,7 @@ from fiol.components.table_basis import TableBasis
 from fiol.features.chunk import Chunk
 from fiol.features.containers import to_chunk
 from fiol.features.feature_space import is_dicts
-from fiol.features.frames import Frame, as_frame, converted
+from fiol.features.frames import Frame, as_frame
 from fiol.features.table_encoding import TableEncoding
 from fiol.features.table_rows import needs_encoding
 from fiol.features.targets import check_sample_weights
@@ -65,6 +65,7 @@ from fiol.integrations.validation import (
     PassParameters,
     PenaltyOptions,
     is_all_zero,
+    plain_targets,
     validate_data,
 )
 from fiol.learner import Learner
@@ -191,7 +192,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
 
     def _coded_data(self, frame: Frame, y: Any, first: bool, numeric: bool = False) -> tuple[Any, Any]:
         """Return a stand-in for X and y for scikit-learn's checks; remember the columns."""
-        X, y = check_X_y(np.zeros((len(frame), 1)), converted(y), y_numeric=numeric, estimator=self)
+        X, y = check_X_y(np.zeros((len(frame), 1)), plain_targets(y), y_numeric=numeric, estimator=self)
         if first:
             self.feature_names_in_ = np.array(list(map(str, frame.names or frame.column_labels)), object)
             self.n_features_in_ = frame.shape[1]

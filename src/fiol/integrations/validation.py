@@ -83,10 +83,25 @@ def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: A
     """Return X and y after scikit-learn's checks, which store the features; registered containers are converted."""
     X = converted(X)
     if not (isinstance(y, str) and y == "no_validation"):
-        y = converted(y)
+        y = plain_targets(y)
     if hasattr(estimator, "_validate_data"):  # scikit-learn < 1.6
         return estimator._validate_data(X, y, **options)
     return validation.validate_data(estimator, X, y, **options)
+
+
+def plain_targets(y: Any) -> Any:
+    """Return targets for scikit-learn's checks, which would make floats of nullable integers and bools of pandas.
+
+    >>> import pandas as pd
+    >>> plain_targets(pd.Series([2**53 + 1, 2**53], dtype="Int64")).tolist()
+    [9007199254740993, 9007199254740992]
+    """
+    y = converted(y)
+    dtype = getattr(y, "dtype", None)
+    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", None) not in ("i", "u", "b"):
+        return y
+    found = np.asarray(y)
+    return y if found.dtype == object else found  # objects if some are missing
 
 
 @contextmanager
