@@ -136,7 +136,7 @@ class FIOLClassifier(ClassifierMixin, LinearEstimator):  # type: ignore[misc]
         with unless_refused(self):
             frame = self._frame_to_code(X, first=not again)
             if frame is None:
-                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=not again)
             else:
                 X, y = self._coded_data(frame, y, not again)
             chunk, sample_weights = to_chunk(X), self._sample_weights(sample_weight, X)

@@ -173,9 +173,6 @@ def continued(old: Any, new: Any) -> Any:
     if isinstance(old, OneVsRest):
         new.core.learners = {label: continued(old.learners[label], learner) for label, learner in new.learners.items()}
         return new
-    before, now = old.core.space.features, new.core.space.features
-    if before != now:
-        raise ValueError(f"with warm_start, X must have the {before} features of the last fit, got {now}")
     if old.core.has_update_of(new.core):
         return old
     curved = old.core.levels is not None or new.core.levels is not None

@@ -5,7 +5,8 @@ scikit-learn's habits. Those are: the intercept is moved by the step but not cou
 are sparse; the weight of a class multiplies the step instead of the loss; `partial_fit` shuffles. Where results differ:
 rows of float32 are learned from in float64; an average counts rows without entries; between calls of
 `partial_fit`, scikit-learn's classifiers forget their intercept where averages are kept; a warm start begins with the
-averages themselves. `save` and `load` are those of `fiol.FIOLClassifier`.
+averages themselves, and takes columns of the same names; the rows of the first call decide whether rows are sparse.
+`save` and `load` are those of `fiol.FIOLClassifier`.
 """
 
 from __future__ import annotations
@@ -98,8 +99,12 @@ class PassiveAggressive(PassParameters, estimator_file.Saved, SparseCoefMixin, B
 
     def _start(self, coef_init: Any, intercept_init: Any) -> tuple[Any, Any]:
         """Weights and intercepts that `fit` starts from: those given, or those of the last fit; None is 0."""
-        old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else (None, None)
+        old = (None, None) if self._is_new() else (self.coef_, self.intercept_)
         return old[0] if coef_init is None else coef_init, old[1] if intercept_init is None else intercept_init
+
+    def _is_new(self) -> bool:
+        """Return whether `fit` forgets the last one."""
+        return not (self.warm_start and hasattr(self, "coef_"))
 
     def _loss_of_update(self, one: bool) -> Loss:
         raise NotImplementedError
@@ -242,7 +247,7 @@ class PassiveAggressiveClassifier(LinearClassifierMixin, PassiveAggressive):  # 
         self._validate_params()
         start = self._start(coef_init, intercept_init)
         with unless_refused(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, reset=self._is_new())
             classes = np.unique(y)
             if hasattr(self, "classes_"):
                 del self.classes_
@@ -356,7 +361,9 @@ class PassiveAggressiveRegressor(RegressorMixin, PassiveAggressive):  # type: ig
         self._validate_params()
         start = self._start(coef_init, intercept_init)
         with unless_refused(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=self._is_new()
+            )
             self._new_learners(X, 1, *start)
             return self._learn(X, y, self.max_iter)
 

@@ -107,7 +107,7 @@ class FIOLRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         with unless_refused(self):
             frame = self._frame_to_code(X, first=not again)
             if frame is None:
-                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+                X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, reset=not again)
             else:
                 X, y = self._coded_data(frame, y, not again, numeric=True)
             chunk, sample_weights = to_chunk(X), self._sample_weights(sample_weight, X)
