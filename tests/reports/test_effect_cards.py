@@ -51,6 +51,19 @@ def test_plot_effects_draws_an_axis_per_effect():
         young.plot_effects()
 
 
+def test_plot_effects_shows_dollars_in_names_as_they_are():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    frame, y = table(500)
+    frame["city"] = frame["city"].map({"A": "$5 to $10", "B": r"$\foo$", "C": "=", "D": "~a"})
+    learner = new()
+    learner.learn(frame.rename(columns={"city": r"$\bar$", "a": "$a_ to $b"}), y)
+    figure = learner.plot_effects(columns=6, pairs=3)
+    figure.canvas.draw()
+    drawn = {text.get_text() for ax in figure.axes for text in (*ax.get_xticklabels(), *ax.get_yticklabels(), ax.title)}
+    assert {r"\$5 to \$10", r"\$\foo\$", "=", "~a", r"\$\bar\$", r"\$a_ to \$b"} <= drawn
+
+
 def pair_of_size(size):
     values = size * np.array([[[1.0, -1.0], [-1.0, 1.0]]])
     return PairEffect("a", "b", ["a~0", "a~1"], ["b~0", "b~1"], values, np.full((2, 2), 0.25))
