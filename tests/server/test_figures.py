@@ -11,6 +11,7 @@ from server.serving import SPECIFICATION, client_of, learn, open_registry, predi
 
 from fiol.server.messages import LearnRecord
 from fiol.server.model_metrics import FIRST_SERVED_WINDOW, MOST_SERVED_WINDOWS, ProgressiveMetrics
+from fiol.server.served_model import as_served
 from fiol.server.specification import empty_model
 
 ROOT = Path(__file__).parents[2]
@@ -117,3 +118,9 @@ def test_prometheus_text_is_well_formed_and_grafana_uses_its_names(tmp_path):
     declared = {*re.findall(r'"(fiol_[a-z_]+)"', (ROOT / "src" / "fiol" / "server" / "prometheus.py").read_text())}
     journal = {f"fiol_journal_{name}" for name in ("commit_p50", "commit_p99", "queue_rows", "pending")}
     assert used <= declared | journal
+
+
+def test_served_scores_of_other_classes_are_taken_where_the_model_has_them():
+    scores = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    assert as_served(scores, [[7.0], [8.0, 9.0, 10.0], 0.5]).tolist() == [[7.0, 0.0], [8.0, 9.0], [5.0, 6.0]]
+    assert as_served(np.array([1.0, 2.0]), [[7.0, 8.0], 0.5]).tolist() == [1.0, 0.5]

@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 import socket
+import threading
 import time
 
 import pytest
@@ -69,6 +70,7 @@ def test_pages_of_other_sites_and_names_are_refused(tmp_path):
         assert client.get("/status").status == 200
         assert client.get("/status", headers={"origin": "http://evil.example"}).status == 403
         assert client.get("/status", headers={"origin": f"http://127.0.0.1:{client.port}"}).status == 200
+        assert client.get("/status", headers={"origin": "http://127.0.0.1:1"}).status == 403  # of another server here
         assert client.get("/status", headers={"host": "evil.example"}).status == 421
         answer = client.request("POST", "/models/m/learn", body=b"{}", headers={"content-type": "text/plain"})
         assert answer.status == 415  # what a form of another site could send
@@ -80,6 +82,13 @@ def test_rate_is_limited_by_client(tmp_path):
         assert [answer.status for answer in answers[:4]] == [200] * 4
         assert answers[-1].status == 429
         assert int(answers[-1].headers["retry-after"]) >= 1
+
+
+def test_rate_of_wrong_tokens_is_limited(tmp_path):
+    with client_of(tmp_path, Access((READ,), (WRITE,), rate=2.0)) as client:
+        answers = [client.get("/status", headers=with_token("x" * 20)) for _ in range(6)]
+        assert [answer.status for answer in answers[:4]] == [401] * 4
+        assert answers[-1].status == 429
 
 
 def test_limits_on_body_and_rows(tmp_path):
@@ -127,6 +136,12 @@ def test_arrow_rows_and_compressed_arrow(tmp_path):
         assert len(found["predictions"]) == 3
         assert post("/models/m/learn?label=nothing", stream(table)).status == 422
         assert post("/models/m/learn", stream(table)).status == 422
+        infinite = {"size": [1.0, float("-inf")], "y": ["yes", "no"], "k": [1.0, float("nan")]}
+        found = post("/models/m/learn?label=y", stream(arrow.table(infinite))).json()["error"]
+        assert found == {"reason": "'size' must be finite, got -inf", "row": 1, "column": "size"}
+        del infinite["size"]
+        found = post("/models/m/learn?label=y&id=k", stream(arrow.table(infinite))).json()["error"]
+        assert found == {"reason": "ids are strings or whole numbers, got 1.0", "row": 0}
         for compression in ("lz4", "zstd"):
             bomb = stream(arrow.table({"size": [0.0] * 100_000, "y": ["no"] * 100_000}), compression=compression)
             assert post("/models/m/learn?label=y", bomb).status == 415
@@ -146,9 +161,35 @@ def test_lines_of_json(tmp_path):
         found = [json.loads(line) for line in answer.body.splitlines()]
         assert [one["id"] for one in found] == ["0", "1", "2"]
         assert {one["round"] for one in found} <= {0, 5}
+        for end in (b"{", b'{"label": 3, "features": {}}'):  # empty lines are no rows
+            body = b'{"label": "no", "features": {}}\n\n' + end
+            bad = client.request("POST", "/models/m/learn", body=body, headers=kind)
+            assert (bad.status, bad.json()["error"]["row"]) == (422, 1), end
         bad = client.request("POST", "/models/m/learn", body=b'{"label": "no", "features": {}}\n{', headers=kind)
         assert (bad.status, bad.json()["error"]["row"]) == (422, 1)
         assert client.registry.models["m"].model.rounds == 5
+
+
+@pytest.mark.parametrize("more", [{"id": "a"}, {"features": {}}, {"label": "no"}, {"weight": 5.0}])
+def test_what_is_said_of_one_row_beside_rows_is_refused(tmp_path, more):
+    with client_of(tmp_path) as client:
+        for ask, some in ((learn, rows(0, 1)), (predict, [{"features": row(0)[0]}])):
+            answer = ask(client, {"rows": some, **more})
+            assert answer.status == 422, answer
+        assert client.registry.models["m"].model.rounds == 0
+
+
+def test_rows_of_many_bytes_are_predicted_beside_other_requests(tmp_path, monkeypatch):
+    with client_of(tmp_path) as client:
+        threads, found = [], client.registry.models["m"].reader.predict
+        monkeypatch.setattr(
+            type(client.registry.models["m"].reader),
+            "predict",
+            lambda _, *given: threads.append(threading.current_thread().name) or found(*given),
+        )
+        for text in ("red", "red" * 50_000):
+            assert predict(client, {"features": {"color": text}}).status == 200
+        assert threads[0] != threads[1]
 
 
 #: Bodies that are wrong, or nearly right.
@@ -222,6 +263,7 @@ def test_mutated_requests_never_fail_the_server(tmp_path):
         "/static//etc/passwd",
         "/models/..%2f..%2fetc",
         "/models/m%00",
+        "/models/m%0a",
         "/models/m/snapshots/../../x",
         "/models/" + "m" * 5000,
         "//",

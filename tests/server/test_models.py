@@ -12,7 +12,7 @@ from server.serving import SPECIFICATION, client_of, learn, open_registry, predi
 
 import fiol
 from fiol.server.labels import RefusedError
-from fiol.server.messages import LabelRules
+from fiol.server.messages import LabelRules, decode, encode
 from fiol.server.served_model import ServedModel
 from fiol.server.specification import empty_model
 from fiol.workflow.model import as_trained
@@ -257,6 +257,22 @@ def test_rules_that_are_not_given_stay_as_they_are(tmp_path):
     assert registry.add_file("m", "anything", {"late": "refuse"}) == "continues from the journal"
     assert registry.models["m"].rules == LabelRules(early="drop", late="refuse", default="no")
     registry.close()
+
+
+def test_rules_that_a_request_does_not_have_stay_as_they_are(tmp_path):
+    with client_of(tmp_path) as client:
+        assert client.request("PUT", "/models/m/rules", {"horizon": 60.0, "default": "no"}).status == 200
+        answer = client.request("PUT", "/models/m/rules", {"late": "learn"})
+        assert answer.json() == {**decode(encode(LabelRules())), "late": "learn", "horizon": 60.0, "default": "no"}
+        assert client.request("PUT", "/models/m/rules", {"default": None}).json()["default"] is None
+    registry = open_registry(tmp_path)
+    assert registry.models["m"].rules == LabelRules(late="learn", horizon=60.0)
+    registry.journal.close()
+
+
+def test_name_that_ends_a_line_is_refused(tmp_path):
+    with client_of(tmp_path) as client:
+        assert client.request("PUT", "/models/x%0a", {"copy_of": "m"}).status == 422
 
 
 def test_default_label_that_the_model_does_not_have_is_refused(tmp_path):

@@ -134,6 +134,8 @@ def test_tls_and_tokens_of_files(tmp_path):
         (["--write-token-file", "short"], "a token has at least 16 characters"),
         (["missing.fiol"], "missing.fiol: No such file or directory"),
         (["bad name=m.json"], "the name of a model is letters"),
+        (["m.json", "other/m.json"], "two models have the name 'm': give them names, as in live=m.fiol"),
+        (["m.json", "--default-label", "[1]"], "the target '[1]' is neither 'no' nor 'yes'"),
         (["m.json", "--max-body", "-3"], "is no size"),
     ],
 )

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from campaigns.server_kills import assert_same
 from server.serving import PATHS, SPECIFICATION, TestClient, client_of, learn, open_registry, predict, row, rows
+from tests.commands import CliRunner
 
+from fiol.cli import main
 from fiol.learner.model_core import ModelCore
 from fiol.server import journal as journal_module
 from fiol.server.journal import Journal, JournalError
@@ -135,6 +137,43 @@ def test_damaged_record_is_not_learned_from(tmp_path):
     connection.close()
     with pytest.raises(JournalError, match="record 2 has another checksum than when it was written: restore"):
         open_registry(tmp_path)
+
+
+def test_unreadable_journal_is_an_error_of_one_line(tmp_path):
+    registry = open_registry(tmp_path, models=())
+    values = ((position, b"x" * 3000) for position in range(1, 50))
+    registry.journal.begin()
+    registry.journal.connection.executemany("INSERT INTO journal VALUES (?, 1, 'm', 'learn', 0, ?, 0, NULL)", values)
+    registry.journal.commit()
+    registry.close()
+    content = bytearray((tmp_path / "journal.sqlite").read_bytes())
+    content[20 * 4096 : 40 * 4096] = b"\xff" * (20 * 4096)
+    (tmp_path / "journal.sqlite").write_bytes(content)
+    journal = Journal(tmp_path, read_only=True)
+    with pytest.raises(JournalError, match="malformed: restore the folder from a backup"):
+        list(journal.read("SELECT * FROM journal"))
+    assert "malformed" in [*journal.damaged()][-1]
+    journal.close()
+    done = CliRunner().invoke(main, ["journal", "verify", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "malformed" in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+
+
+def test_snapshot_that_was_not_saved_is_taken_at_the_end(tmp_path, monkeypatch):
+    said = []
+    with client_of(tmp_path, said=said) as client:
+        learn(client, {"rows": rows(0, 5)})
+        writer = client.registry.writer
+        save = writer.snapshots.save
+        writer.snapshots.save = lambda name, model: (_ for _ in ()).throw(OSError("full"))
+        client.run_in_writer(lambda: writer.start_snapshot(writer.models["m"]))
+        writer.saver.submit(lambda: None).result()
+        writer.snapshots.save = save
+    assert said == ["the snapshot of m was not saved: full"]
+    registry = open_registry(tmp_path)
+    assert [one.position for one in registry.snapshots.list("m")] == [2, 1]
+    registry.close()
 
 
 def test_snapshot_that_is_removed_while_it_is_listed_is_left_out(tmp_path):

@@ -80,6 +80,8 @@ def verify_journal(folder: str, signals: Any) -> None:
 
     with closing(Journal(folder, read_only=True)) as found:
         problems, store = list(found.damaged()), SnapshotStore(folder)
+        for problem in problems:
+            echo(problem, err=True)
         models = journal_summary(found)
     for one in models:
         for snapshot in store.list(one["model"]):
@@ -87,8 +89,7 @@ def verify_journal(folder: str, signals: Any) -> None:
                 store.load(one["model"], snapshot)
             except (ValueError, OSError) as error:
                 problems.append(str(error))
-    for problem in problems:
-        echo(problem, err=True)
+                echo(str(error), err=True)
     if problems:
         raise click.ClickException(f"{len(problems)} problems")
     echo(f"{sum(one['records'] for one in models):,} records and all snapshots are whole")

@@ -155,16 +155,20 @@ def serve(models: tuple[str, ...], **options: Any) -> None:
     try:
         listen = listen_options(o)
         listen.check()
+        sources = [split_name(given) for given in models]
+        names = [name for name, _ in sources]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two models have the name {twice!r}: give them names, as in live={twice}.fiol")
         if not os.path.exists(o["journal"]):  # a mistyped name makes no folder
-            for given in models:
-                os.stat(given.partition("=")[2] or given)
+            for _, path in sources:
+                os.stat(path)
         opened = contextlib.closing(Registry(o["journal"], writing, o["keep_snapshots"], say))
         with warnings.catch_warnings(), opened as registry:
             warnings.showwarning = print_warning
             if registry.replayed:
                 say(f"learned {registry.replayed:,} rows of the journal since the last snapshots")
-            for given in models:
-                name, _, path = given.partition("=") if "=" in given else (stem(given), "", given)
+            for name, path in sources:
                 say(f"{name}: {registry.add_file(name, path, rules_of(o))}")
             registry.warm_up_all()
             limits = Limits(int(o["max_body"]), o["max_rows"])
@@ -179,7 +183,8 @@ def rules_of(o: dict[str, Any]) -> dict[str, Any]:
     if o["default_label"] is not None:
         found["default"] = o["default_label"]
         with contextlib.suppress(ValueError):  # a text without quotes
-            found["default"] = json.loads(o["default_label"])
+            label = json.loads(o["default_label"])
+            found["default"] = o["default_label"] if isinstance(label, (list, dict)) else label
     return found
 
 
@@ -202,6 +207,11 @@ def tokens_in(path: str | None) -> tuple[str, ...]:
     return found
 
 
-def stem(path: str) -> str:
-    """Return the name of a file without folder and ending."""
-    return os.path.splitext(os.path.basename(path))[0]
+def split_name(given: str) -> tuple[str, str]:
+    """Return name and path of a model; without a name that of the file, without folder and ending.
+
+    >>> split_name("live=models/tickets.fiol"), split_name("models/tickets.fiol")
+    (('live', 'models/tickets.fiol'), ('tickets', 'models/tickets.fiol'))
+    """
+    name, path = given.split("=", 1) if "=" in given else ("", given)
+    return name or os.path.splitext(os.path.basename(path))[0], path

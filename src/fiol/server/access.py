@@ -55,11 +55,11 @@ class Access:
         if self.hosts is not None and host not in self.hosts:
             raise RefusedError(f"the server is not called {host!r}", status=421)
         origin = headers.get(b"origin")
-        if origin is not None and host_of(origin.partition(b"://")[2]) != host:
+        if origin is not None and origin.partition(b"://")[2].lower() != headers.get(b"host", b"").lower():
             raise RefusedError("pages of other sites may not use the server", status=403)
-        self.check_role(headers, needs)
         if self.rate is not None:
             self._spend(client)
+        self.check_role(headers, needs)
 
     def check_role(self, headers: dict[bytes, bytes], needs: Role) -> None:
         """Raise RefusedError unless the token of a request has a role."""

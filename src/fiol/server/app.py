@@ -50,8 +50,8 @@ from fiol.server.registry import Registry
 from fiol.server.status import StatusPage
 from fiol.server.writer import ControlCommand, LearnCommand, PredictCommand
 
-#: Rows above which predictions are made in a thread, so that other requests do not wait.
-THREAD_ROWS = 200
+#: Rows and bytes above which predictions are made in a thread, so that other requests do not wait.
+THREAD_ROWS, THREAD_BYTES = 200, 2**16
 #: Seconds between two events of a stream.
 EVENT_SECONDS = 1.0
 #: Files of the dashboard.
@@ -70,6 +70,13 @@ HEADERS = {
 decode_add = decoder_of(AddModel)
 decode_rollback, decode_promote = decoder_of(RollBackRequest), decoder_of(PromoteRequest)
 decode_session = decoder_of(SessionRequest)
+
+
+def decode_given_rules(body: bytes) -> dict[str, Any]:
+    """Return the rules for labels that a request has, by name."""
+    rules = decode_label_rules(body)
+    return {name: getattr(rules, name) for name in decode(body)}
+
 
 Handler = Callable[["Server", Request], Awaitable[Response]]
 
@@ -205,7 +212,7 @@ async def predict(server: Server, request: Request) -> Response:
     rows, doubts = rows_to_predict(body, kind, request.query_params, server.limits.rows)
     key, digest = idempotency(request, body)
     features, reader = [row.features for row in rows], served.reader
-    if len(rows) > THREAD_ROWS:
+    if len(rows) > THREAD_ROWS or len(body) > THREAD_BYTES:
         found = await run_in_threadpool(reader.predict, features, doubts)
     else:
         found = reader.predict(features, doubts)
@@ -300,9 +307,8 @@ async def remove_model(server: Server, request: Request) -> Response:
 async def set_rules(server: Server, request: Request) -> Response:
     """Change the rules for labels."""
     name = request.path_params["name"]
-    rules = await json_body(server, request, decode_label_rules)
-    await server.control(lambda: server.registry.set_rules(name, rules))
-    return json_response(rules)
+    given = await json_body(server, request, decode_given_rules)
+    return json_response(await server.control(lambda: server.registry.change_rules(name, given)))
 
 
 async def download(server: Server, request: Request) -> Response:
@@ -311,7 +317,11 @@ async def download(server: Server, request: Request) -> Response:
     copy = await server.control(served.file_copy)
     folder = tempfile.mkdtemp(prefix="fiol-download-")
     path = os.path.join(folder, f"{served.name}.fiol")
-    await run_in_threadpool(copy.save, path)
+    try:
+        await run_in_threadpool(copy.save, path)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     return FileResponse(path, filename=f"{served.name}.fiol", background=BackgroundTask(shutil.rmtree, folder, True))
 
 

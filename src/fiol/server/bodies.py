@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any
 
@@ -47,14 +48,14 @@ def rows_to_predict(body: bytes, kind: str, query: Any, limit: int) -> tuple[lis
     doubts = query.get("uncertainty") in ("1", "true")
     if kind == JSON:
         given = decoded(decode_predict, body)
-        if given.rows is not None and given.features is not None:
-            raise RefusedError("a request has features, or rows, not both")
+        if given.rows is not None and (given.features is not None or given.id is not None):
+            raise RefusedError("a request has one row, or rows, not both")
         if given.rows is None and given.features is None:
             raise RefusedError('expected {"features": {...}} or {"rows": [{"features": {...}}, ...]}')
         rows = [PredictRow(given.features, given.id)] if given.rows is None else given.rows
         doubts = doubts or given.uncertainty
     elif kind == NDJSON:
-        rows = [decoded(decode_predict_row, line, row) for row, line in enumerate(body.splitlines()) if line.strip()]
+        rows = [decoded(decode_predict_row, line, row) for row, line in enumerate(lines_of(body, limit))]
     else:
         rows = [PredictRow(row, name) for row, name, _, _ in arrow_rows(body, query, limit)]
     check_row_count(len(rows), limit)
@@ -65,14 +66,15 @@ def rows_to_learn(body: bytes, kind: str, query: Any, limit: int, target: str | 
     """Return the rows to learn from; the labels of Arrow are in the column `label`, or that of the training data."""
     if kind == JSON:
         given = decoded(decode_learn_request, body)
-        if given.rows is not None and (given.features is not None or given.label is not None or given.id is not None):
+        alone = given.features, given.label, given.id, None if given.weight == 1.0 else given.weight
+        if given.rows is not None and alone != (None,) * 4:
             raise RefusedError("a request has one row, or rows, not both")
         if given.rows is None and given.label is None:
             raise RefusedError("a row to learn from has a label", 0, "label")
         one = given.rows is None
         rows = [LearnRow(given.label, given.features, given.id, given.weight)] if one else given.rows
     elif kind == NDJSON:
-        rows = [decoded(decode_learn_row, line, row) for row, line in enumerate(body.splitlines()) if line.strip()]
+        rows = [decoded(decode_learn_row, line, row) for row, line in enumerate(lines_of(body, limit))]
     else:
         name = query.get("label", target)
         if name is None:
@@ -84,6 +86,13 @@ def rows_to_learn(body: bytes, kind: str, query: Any, limit: int, target: str | 
             rows.append(LearnRow(label, features, row_id, weight))
     check_row_count(len(rows), limit)
     return rows
+
+
+def lines_of(body: bytes, limit: int) -> list[bytes]:
+    """Return the lines of NDJSON that are not empty; RefusedError for too many, before they are decoded."""
+    found = [line for line in body.splitlines() if line.strip()]
+    check_row_count(len(found), limit)
+    return found
 
 
 def check_row_count(rows: int, limit: int) -> None:
@@ -118,6 +127,8 @@ def arrow_rows(body: bytes, query: Any, limit: int, label: str | None = None) ->
         table = ipc.open_stream(body).read_all()
         check_row_count(table.num_rows, limit)
         columns = table.to_pydict()
+        for name, values in columns.items():
+            refuse_infinite(name, values)
     except (pyarrow.ArrowException, ValueError, OSError, OverflowError, TypeError, KeyError) as error:
         if isinstance(error, RefusedError):
             raise
@@ -134,8 +145,17 @@ def arrow_rows(body: bytes, query: Any, limit: int, label: str | None = None) ->
     return [checked_row(k, *parts) for k, parts in enumerate(zip(rows, ids, weights, labels, strict=True))]
 
 
+def refuse_infinite(column: str, values: list[Any]) -> None:
+    """Raise RefusedError for an infinite number, which JSON does not have: it would become a missing value."""
+    row = next((values.index(one) for one in (math.inf, -math.inf) if one in values), None)
+    if row is not None:
+        raise RefusedError(f"{column!r} must be finite, got {values[row]}", row, column)
+
+
 def checked_row(row: int, features: Any, name: Any, weight: Any, label: Any) -> tuple[Any, ...]:
     """Return a row of Arrow with its id, weight and label, as JSON would have them; RefusedError for others."""
+    if isinstance(name, float):  # nan, or 17.0 where other requests have 17
+        raise RefusedError(f"ids are strings or whole numbers, got {name!r}", row)
     name, weight = None if name is None else str(name), 1.0 if weight is None else weight
     if name is not None and not 0 < len(name) <= 200:
         raise RefusedError(f"ids have 1 to 200 characters, got {name[:20]!r}", row)

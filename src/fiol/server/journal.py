@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fiol.persistence.atomic_file import make_directory
@@ -87,12 +87,9 @@ class Journal:
             with closed_on_error(self.connection):
                 self._identity = os.stat(self.path)
                 self._check_version()
-        except sqlite3.OperationalError as error:
-            self._release()
-            raise JournalError(f"{self.path}: {error}") from error
         except sqlite3.DatabaseError as error:
             self._release()
-            raise JournalError(f"{self.path}: {error}: restore the folder from a backup") from error
+            raise unreadable(self.path, error) from error
         except BaseException:
             self._release()
             raise
@@ -202,27 +199,37 @@ class Journal:
         if until is not None:
             where, values = f"{where} AND position <= ?", [*values, until]
         query = "SELECT position, time, model, kind, rows, payload, refused, checksum FROM journal WHERE "
-        for row in self.connection.execute(f"{query} {where} ORDER BY position", values):
+        for row in self.read(f"{query} {where} ORDER BY position", values):
             record = Record(*row[:7])
             if checksum(record) != row[7]:
                 raise JournalError(f"{self.path}: {damage(record)}: restore the folder from a backup")
             yield record
 
+    def read(self, query: str, values: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a query; JournalError if the file is damaged."""
+        try:
+            yield from self.connection.execute(query, values)
+        except sqlite3.DatabaseError as error:
+            raise unreadable(self.path, error) from error
+
     def damaged(self) -> Iterator[str]:
         """Yield what is wrong with the file and its records, in words; nothing if all is well."""
-        for (line,) in self.connection.execute("PRAGMA integrity_check"):
-            if line != "ok":
-                yield f"SQLite: {line}"
         before = 0
-        for row in self.connection.execute(
-            "SELECT position, time, model, kind, rows, payload, refused, checksum FROM journal ORDER BY position"
-        ):
-            record, stored = Record(*row[:7]), row[7]
-            if before and record.position != before + 1:
-                yield f"records {before + 1} to {record.position - 1} are missing"
-            if checksum(record) != stored:
-                yield damage(record)
-            before = record.position
+        try:
+            for (line,) in self.read("PRAGMA integrity_check"):
+                if line != "ok":
+                    yield f"SQLite: {line}"
+            for row in self.read(
+                "SELECT position, time, model, kind, rows, payload, refused, checksum FROM journal ORDER BY position"
+            ):
+                record, stored = Record(*row[:7]), row[7]
+                if before and record.position != before + 1:
+                    yield f"records {before + 1} to {record.position - 1} are missing"
+                if checksum(record) != stored:
+                    yield damage(record)
+                before = record.position
+        except JournalError as error:
+            yield str(error)
 
     def size(self) -> int:
         """Return the bytes of the journal's files."""
@@ -286,6 +293,12 @@ def checksum(record: Record) -> int:
     """Return a checksum of everything of a record but whether it was refused."""
     about = f"{record.position}|{record.time!r}|{record.model}|{record.kind}|{record.rows}|"
     return zlib.crc32(record.payload, zlib.crc32(about.encode()))
+
+
+def unreadable(path: str, error: sqlite3.DatabaseError) -> JournalError:
+    """Return the error for a file that SQLite cannot use; a backup helps where it is damaged."""
+    advice = "" if isinstance(error, sqlite3.OperationalError) else ": restore the folder from a backup"
+    return JournalError(f"{path}: {error}{advice}")
 
 
 def damage(record: Record) -> str:

@@ -21,7 +21,7 @@ from fiol.training.evaluation import Evaluation
 def journal_summary(journal: Journal) -> list[dict[str, Any]]:
     """Return for every model its records, rows, first and last position, and snapshots."""
     snapshots, found = SnapshotStore(journal.folder), []
-    for row in journal.connection.execute(
+    for row in journal.read(
         "SELECT model, count(*), sum(CASE WHEN kind = 'learn' AND refused IS NULL THEN rows ELSE 0 END), "
         "sum(CASE WHEN kind = 'predict' THEN rows ELSE 0 END), sum(refused IS NOT NULL), min(position), max(position), "
         "min(time), max(time) FROM journal GROUP BY model ORDER BY model"
@@ -160,8 +160,8 @@ class ReplayedModel(ServedModel):
             self.compared.add(scores[there], rows.y[there], weights)
             y = self.live.encode([], [record.labels[row] for row in there]).y
             zeros, classes = np.zeros(len(there)), self.live.model.classes
-            if classes is not None:  # a roll-back may have removed some
-                zeros, served = np.zeros((len(there), len(classes))), [one[: len(classes)] for one in served]
+            if classes is not None:
+                zeros = np.zeros((len(there), len(classes)))
             self.as_served.add(as_served(zeros, served), y, weights)
         return scores
 

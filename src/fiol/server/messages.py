@@ -18,7 +18,7 @@ RowId = Annotated[str, Meta(min_length=1, max_length=200)]
 Weight = Annotated[float, Meta(ge=0.0, le=1e100)]
 Features = dict[str, Any]
 
-is_name = re.compile(NAME_PATTERN).match
+is_name = re.compile(NAME_PATTERN).fullmatch
 
 
 class PredictRow(Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -90,12 +90,10 @@ class Registry:
 
         `given` are rules for labels; all others are those that the model has, or the default.
         """
-        before = self.models[name].rules if name in self.models else LabelRules()
-        rules = msgspec.structs.replace(before, **(given or {}))
         if name in self.models:
-            if rules != before:
-                self.set_rules(name, rules)
+            self.change_rules(name, given or {})
             return "continues from the journal" + self._changed_file(name, path)
+        rules = msgspec.structs.replace(LabelRules(), **(given or {}))
         self.add(name, model_from_file(path), rules, source=f"{os.path.basename(path)} {digest_of(path)}")
         return f"added from {path}"
 
@@ -235,8 +233,16 @@ class Registry:
             self.say(f"the shadow {shadows[0].name} was promoted, but not removed: {error}")
         return shadows[0].name
 
+    def change_rules(self, name: str, given: Mapping[str, Any]) -> LabelRules:
+        """Change the given rules for labels of a model, and return all."""
+        served = self.get(name)
+        rules = msgspec.structs.replace(served.rules, **given)
+        if rules != served.rules:
+            self.set_rules(name, rules)
+        return rules
+
     def set_rules(self, name: str, rules: LabelRules) -> None:
-        """Change the rules for labels of a model."""
+        """Replace the rules for labels of a model."""
         served = self.get(name)
         served.check_rules(rules)
         self.journal.begin()

@@ -213,14 +213,18 @@ class ServedModel:
 
 
 def as_served(scores: Floats, served: Sequence[Any]) -> Floats:
-    """Return scores with those replaced that were served; classes that came later had a score of 0."""
+    """Return scores with those replaced that were served; classes that came later had a score of 0.
+
+    Scores of a model that had classes, where this one has none or the other way round, are left out.
+    """
     found = scores.copy()
     for row, score in enumerate(served):
-        if score is None:
+        if score is None or isinstance(score, list) != (found.ndim == 2):
             continue
         if isinstance(score, list):
+            known = score[: found.shape[1]]  # a roll-back may have removed classes
             found[row] = 0.0
-            found[row, : len(score)] = score
+            found[row, : len(known)] = known
         else:
             found[row] = score
     return found

@@ -543,6 +543,7 @@ class Writer(threading.Thread):
             self.snapshots.save(name, model)
             self.snapshots.prune(name)
         except OSError as error:
+            self.saved[name] = 0, time.monotonic()  # another one is due after the usual time, and at the end
             self.say(f"the snapshot of {name} was not saved: {error}")
 
     def _compact(self) -> bool:
