@@ -163,6 +163,14 @@ def test_column_patterns_are_no_format_strings():
     assert '"{0.__class__}0"' in model.to_sql(column="{0.__class__}{}")
 
 
+def test_column_pattern_without_a_number_is_refused():
+    model = fiol.Learner(fiol.FIOL(fiol.Squared()), n_features=2, compiled=False)
+    model.start_from([0.5, -2.0])
+    with pytest.raises(ValueError, match=r"column must have \{\} where the number of a feature is"):
+        model.to_sql(column="x")  # both weights would be those of one column
+    assert '"x"' in joint_model(["a", "b"]).to_sql(column="x")
+
+
 class Elements(html.parser.HTMLParser):
     """Counts elements and attributes."""
 

@@ -75,6 +75,20 @@ def test_exports_of_an_array_have_the_scores_of_the_model():
     assert np.abs(found[:, 0] - scores).max() < TOLERANCE
 
 
+def test_sklearn_pipeline_reads_columns_of_numbers_by_name():
+    X, y = numbers(400)
+    frame = pd.DataFrame(X).rename(columns=lambda k: f"c{k}")
+    learner = fiol.Learner(loss=fiol.Squared(), features=fiol.TableBasis(rows=100, knots=5))
+    learner.learn(frame, y)
+    pipeline = learner.to_sklearn()
+    assert np.abs(pipeline.predict(frame[frame.columns[::-1]]) - learner.scores(frame)).max() < TOLERANCE
+    assert np.abs(pipeline.predict(X) - learner.scores(frame)).max() < TOLERANCE
+    with pytest.raises(ValueError, match="c0"):
+        pipeline.predict(frame.rename(columns={"c0": "other"}))
+    with pytest.raises(ValueError, match="columns"):
+        pipeline.predict(X[:, 1:])
+
+
 @pytest.mark.parametrize("kind", ["frame of text", "frame of numbers", "array"])
 @pytest.mark.parametrize("labels", [None, ["low", "high"], ["low", "middle", "high"]], ids=["numbers", "two", "three"])
 def test_exports_of_an_estimator_with_curves_have_its_scores(kind, labels, tmp_path):

@@ -16,6 +16,7 @@ with a coding and for hashed names. Where a loss has a factor inside its link, w
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,13 @@ class RowVectorizer:
 
 
 class BasisVectorizer:
-    """Adds hats and nodes to a matrix with a column per feature of a model. `fit` does nothing."""
+    """Adds hats and nodes to a matrix with a column per feature of a model. `fit` does nothing.
 
-    def __init__(self, basis: ColumnBasis, roles: Roles, cells: bool) -> None:
-        self.basis, self.roles, self.cells = basis, roles, cells
+    A frame must have the `columns`, if these are given, in any order.
+    """
+
+    def __init__(self, basis: ColumnBasis, roles: Roles, cells: bool, columns: Sequence[str] | None = None) -> None:
+        self.basis, self.roles, self.cells, self.columns = basis, roles, cells, columns
 
     def fit(self, X: Any, y: Any = None) -> BasisVectorizer:
         """Return the vectorizer itself."""
@@ -95,7 +99,8 @@ class BasisVectorizer:
         """Return the rows as a matrix in CSR form."""
         import scipy.sparse
 
-        chunk = Expander(self.basis, self.roles).expanded(to_chunk(X))[int(self.cells)]
+        given = to_chunk(X, self.columns, self.roles.size)
+        chunk = Expander(self.basis, self.roles).expanded(given)[int(self.cells)]
         size = self.roles.size + self.basis.added[1 + int(self.cells)]
         return scipy.sparse.csr_matrix((chunk.data, chunk.indices, chunk.indptr), (chunk.rows, size))
 
@@ -105,7 +110,7 @@ class BasisVectorizer:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the arguments of the constructor by name."""
-        return {"basis": self.basis, "roles": self.roles, "cells": self.cells}
+        return {"basis": self.basis, "roles": self.roles, "cells": self.cells, "columns": self.columns}
 
 
 def to_sklearn(model: Any) -> Any:
@@ -123,7 +128,8 @@ def to_sklearn(model: Any) -> Any:
     linear, expand = linear_model(model), list[Any]()
     if linear.basis is not None:
         core = completed(model_inside(model)).core
-        expand = [BasisVectorizer(core.levels.basis, core.space.roles, bool(linear.basis.pairs))]
+        columns = [str(name) for name in linear.names or ()] if linear.plain_columns else None
+        expand = [BasisVectorizer(core.levels.basis, core.space.roles, bool(linear.basis.pairs), columns)]
         linear = dataclasses.replace(linear, weights=linear.basis.weights)
     estimator = fitted_regressor(linear) if linear.labels is None else fitted_classifier(linear)
     estimator.n_features_in_ = linear.weights.shape[1]
