@@ -56,15 +56,11 @@ def test_rows_of_a_table_are_centered_as_row_by_row(changes):
 
 def test_missing_value_of_the_first_rows_counts_as_the_mean_of_those_before():
     rows = fiol.to_chunk([[14.0, 0.0, 3.0], [16.0, 0.0, 0.0], [0.0, 1.0, 5.0]])  # feature 1: feature 0 is missing
-
-    def call(kernel, *arguments):
-        return interpreted(kernel)(*arguments)
-
     indicators = np.array([1, -1], np.int32)
-    found = watched_rows(call, NO_ROWS, rows, indicators)
+    found = watched_rows(NO_ROWS, rows, indicators)
     assert found.rows == 3.0
     np.testing.assert_array_equal(found.seen[0], [0.0, 3.0, 45.0, 14.0, 16.0, 15.0, 5.0, 2.0])
     one_by_one = NO_ROWS
     for r in range(3):
-        one_by_one = watched_rows(call, one_by_one, rows.row_block(r, r + 1), indicators)
+        one_by_one = watched_rows(one_by_one, rows.row_block(r, r + 1), indicators)
     np.testing.assert_array_equal(one_by_one.seen, found.seen)

@@ -10,7 +10,8 @@ from oracles.outliers import learned
 from scipy.sparse import csr_matrix
 
 import fiol
-from fiol.engine.centering import NO_ROWS, WINDOW, centering_from
+from fiol.engine.centering import NO_ROWS, centering_from
+from fiol.engine.first_rows import WINDOW
 from fiol.persistence import component_json
 
 OFFSETS = np.array([300.0, 0.0, -40.0, 1000.0])

@@ -10,7 +10,7 @@ import pytest
 from interpreted import interpret
 
 import fiol
-from fiol.engine.centering import WINDOW
+from fiol.engine.first_rows import WINDOW
 
 SQUARED = fiol.FIOL(fiol.Squared())
 UPDATES = {

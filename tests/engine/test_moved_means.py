@@ -6,7 +6,7 @@ import pytest
 from interpreted import interpret
 
 import fiol
-from fiol.engine.centering import WINDOW
+from fiol.engine.first_rows import WINDOW
 from fiol.engine.parallel.shards import move_centering
 
 STEP = fiol.ScaleFree(fiol.AdaGrad(3.0))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fiol
-from fiol.engine.centering import WINDOW
+from fiol.engine.first_rows import WINDOW
 from fiol.models.member_parallel import MemberSubset, StackLearner, split_members
 from fiol.regret import Comparator, Ledger
 

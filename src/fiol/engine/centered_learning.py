@@ -107,7 +107,7 @@ def center_chunk(engine: Any, chunk: Chunk, centering: Centering, learning: bool
     from fiol.engine.round.center_rows import center_rows  # imported here: `import fiol` loads no compiler
 
     if centering.watches:
-        return chunk, watched_rows(engine.call, centering, chunk, engine.indicators) if learning else centering
+        return chunk, watched_rows(centering, chunk, engine.indicators) if learning else centering
     if not centering.features.shape[0]:
         return chunk, centering
     longest = int(max(chunk.indices.max(initial=0), centering.features[-1])) + 1  # no row has more entries

@@ -46,17 +46,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.components.row import Floats, Indices
-from fiol.components.simd import larger
+from fiol.engine.first_rows import (
+    NUMBERS_SEEN,
+    OFTEN_ENOUGH,
+    WINDOW,
+    fewest_rows,
+    lines_in_use,
+    memory_after,
+    with_noted_rows,
+    with_rows,
+)
 from fiol.features.chunk import Chunk
 
-#: After this many rows it is decided which features are centered:
-WINDOW = 16
-#: those that are in this fraction of the rows,
+#: Which features are centered after `WINDOW` rows: those that are in this fraction of the rows,
 NEARLY_ALL = 0.9
 #: with a mean larger than this many times the largest distance from it,
 FAR_FROM_0 = 2.0
-#: or in random order those that are in this fraction of the rows,
-OFTEN_ENOUGH = 0.5
+#: or in random order those that are in `OFTEN_ENOUGH` of the rows,
 #: with a mean larger than this many times the largest distance from it,
 FAR_IN_RANDOM_ORDER = 0.25
 #: if columns in random order are at least this fraction of the entries of a row.
@@ -66,18 +72,17 @@ MOST_ENTRIES = 0.75
 RANDOM_RATIO = 1.0
 #: A difference from the mean that is smaller than this fraction of it counts as rounding.
 ONLY_ROUNDING = 1e-10
-#: The columns of `Centering.seen`.
-NUMBERS_SEEN = 8
 
 
 class Centering(NamedTuple):
     """The means of centered features, and until these are decided, statistics of all features.
 
-    The single-row fast path writes to `so_far`, `window` and `sums` in place.
+    The single-row fast path writes to `so_far`, `first` and `sums` in place.
     """
 
     so_far: Floats  #: number of rows, as an array of one
-    window: Floats  #: the lines of `seen`, then unused lines of zeros
+    window: Floats  #: `seen` after some of the rows
+    first: Floats  #: the rows after those, `fiol.engine.first_rows`; not in files
     features: Indices  #: the centered ones, sorted
     sums: Floats  #: and the sums of their values in all rows, each as far from the mean as it is learned,
     widths: Floats  #: and the largest distances from the mean (`learned_value`)
@@ -118,7 +123,16 @@ class Centering(NamedTuple):
         Its number, count of rows, sum, least and largest value; of all rows, where it is 0 if absent, the last value,
         the sum of squared differences of consecutive values, and that of squared distances from the mean.
         """
-        return self.window[: np.count_nonzero(self.window[:, 1])]
+        return with_noted_rows(self.window, self.first, self.rows)
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there are statistics from which centered features are to be decided."""
+        return len(self.window) > 0 or len(self.first) > 1
+
+    def has_memory(self, entries: int) -> bool:
+        """Return whether the fast path can add one of the first rows, of this many entries."""
+        return len(self.first) > lines_in_use(self.first) + entries
 
     @property
     def idle(self) -> bool:
@@ -149,7 +163,7 @@ class Centering(NamedTuple):
         if np.count_nonzero(chosen | shuffled) >= MOST_ENTRIES * entries:
             chosen |= shuffled & (np.abs(mean) > FAR_IN_RANDOM_ORDER * distance)
         kept = {"features": feature[chosen].astype(np.int32), "sums": total[chosen], "widths": distance[chosen]}
-        return self._replace(window=NO_WINDOW, **kept, missing=none_missing(int(chosen.sum())))
+        return self._replace(window=NO_WINDOW, first=NO_FIRST, **kept, missing=none_missing(int(chosen.sum())))
 
     def with_indicators(self, indicators: Indices) -> Centering:
         """Return the centering where indicators[i] is the indicator of missing values of feature i, -1 without one."""
@@ -199,10 +213,9 @@ class Centering(NamedTuple):
         return self._replace(origin=np.array([origin, self.origin[1]]))
 
     def with_larger_window(self, entries: int) -> Centering:
-        """Return a copy with its own arrays and unused lines for the features of a few rows of this many entries."""
-        window = np.zeros((len(self.seen) + 8 * (entries + 1), NUMBERS_SEEN))
-        window[: len(self.seen)] = self.seen
-        return own_centering(self._replace(window=window))
+        """Return a copy with its own arrays and memory for the rest of the first rows, of this many entries."""
+        first = memory_after(self.rows, WINDOW * (entries + 1))
+        return own_centering(self._replace(window=self.seen, first=first))
 
     def placed(self, places: Any) -> Centering:
         """Return the centering where places[i] is the old feature i; features with a place below 0 are dropped."""
@@ -211,7 +224,7 @@ class Centering(NamedTuple):
         order, rank = (np.argsort(p, kind="stable")[np.count_nonzero(p < 0) :] for p in (new, seen))
         window = np.hstack([seen[:, None], window[:, 1:]])[rank]
         kept = {"features": new[order].astype(np.int32), "sums": self.sums[order], "widths": self.widths[order]}
-        return self._replace(window=window, **kept, missing=none_missing(len(order)))
+        return self._replace(window=window, first=NO_FIRST, **kept, missing=none_missing(len(order)))
 
     def selected(self, kept: Any) -> Centering:
         """Return the centering if only these features are kept, in this order."""
@@ -225,7 +238,7 @@ class Centering(NamedTuple):
     def arrays(self) -> dict[str, Any]:
         """Return the arrays, by name; before the first row without an origin, as in files that had none."""
         parts = self._replace(window=self.seen, features=self.features.astype(np.float64))._asdict()  # type: ignore[arg-type]
-        del parts["missing"]
+        del parts["first"], parts["missing"]
         if not self.rows and self.targets.shape[0]:
             del parts["origin"], parts["targets"]
         return {f"centring.{name}": array for name, array in parts.items()}
@@ -238,12 +251,15 @@ def none_missing(features: int) -> Indices:
 
 #: The window before the first row.
 NO_WINDOW = np.zeros((0, NUMBERS_SEEN))
+#: Memory for no rows.
+NO_FIRST = memory_after(0.0, 0)
 #: The targets of an origin that does not change.
 NO_TARGETS = np.empty(0)
 #: Before the first row, with targets as they are.
 NO_ROWS = Centering(
     np.zeros(1),
     NO_WINDOW,
+    NO_FIRST,
     np.empty(0, np.int32),
     np.empty(0),
     np.empty(0),
@@ -297,24 +313,12 @@ def joined_targets(parts: list[Centering]) -> tuple[float, Floats]:
     return (1.0, NO_TARGETS) if settled else (float(len(first)), targets)
 
 
-def fewest_rows(rows: float) -> float:
-    """Return in how many of the first `rows` rows a feature must be to be in enough of the window in the end."""
-    return rows - (1.0 - OFTEN_ENOUGH) * larger(rows, WINDOW)
-
-
-def watched_rows(call: Any, centering: Centering, chunk: Chunk, indicators: Indices | None) -> Centering:
-    """Return the statistics of features after some more of the first rows; kernels are called by `call`.
-
-    For `indicators` see `Engine.indicators`.
-    """
-    from fiol.engine.round.center_rows import watch_rows  # imported here: `import fiol` loads no compiler
-
-    seen = centering.seen
-    window = np.zeros((len(seen) + chunk.data.shape[0], NUMBERS_SEEN))
-    window[: len(seen)] = seen
+def watched_rows(centering: Centering, chunk: Chunk, indicators: Indices | None) -> Centering:
+    """Return the statistics of features after some more of the first rows; for `indicators` see `Engine.indicators`."""
     known = none_missing(0) if indicators is None else indicators
-    lines = call(watch_rows, tuple(chunk), window, len(seen), centering.rows, known, np.empty_like(window))
-    return centering._replace(so_far=centering.so_far + chunk.rows, window=window[:lines])
+    numbers = np.repeat(np.arange(chunk.rows), np.diff(chunk.indptr))
+    window = with_rows(centering.seen, centering.rows, chunk.rows, numbers, chunk.indices, chunk.data, known)
+    return centering._replace(so_far=centering.so_far + chunk.rows, window=window, first=NO_FIRST)
 
 
 def shifted(intercept: Any, shift: float) -> Any:
@@ -359,7 +363,8 @@ def centering_from(arrays: dict[str, Any], features: int, before: Centering) -> 
         array = arrays.get(name)
         if array is None or array.dtype != np.float64 or array.ndim != own.ndim or not np.isfinite(array).all():
             raise ValueError(f"array {name!r} is missing or does not fit the update")
-    rows, window, chosen, sums, widths, far, *origin = (arrays[f"centring.{name}"] for name in Centering._fields[:-1])
+    names = [name for name in Centering._fields if name not in ("first", "missing")]
+    rows, window, chosen, sums, widths, far, *origin = (arrays[f"centring.{name}"] for name in names)
     rising = (np.diff(chosen) > 0.0).all() and (chosen >= 0.0).all() and (chosen < features).all()
     one = rows.shape == far.shape == (1,) and rows[0] >= 0.0 and far[0] > 0.0
     if not one or window.shape[1:] != (NUMBERS_SEEN,) or not sums.shape == widths.shape == chosen.shape or not rising:
@@ -372,7 +377,5 @@ def centering_from(arrays: dict[str, Any], features: int, before: Centering) -> 
     if not (0.0 <= number <= WINDOW and number.is_integer()) or origin[1].shape[0] not in (0, WINDOW):
         raise ValueError("arrays 'centring' do not have an origin of targets")
     targets = origin[1] if before.targets.shape[0] else NO_TARGETS
-    missing = none_missing(len(chosen))
-    return own_centering(
-        Centering(rows, window, chosen.astype(np.int32), sums, widths, far, origin[0], targets, missing)
-    )
+    centered, missing = chosen.astype(np.int32), none_missing(len(chosen))
+    return own_centering(Centering(rows, window, NO_FIRST, centered, sums, widths, far, origin[0], targets, missing))

@@ -234,7 +234,7 @@ class Engine(KernelCaller, ABC):
             means = means.with_origin(origin)
             self.set_storage(self.shifted_storage(shift)._replace(centering=means))
         moved = self.storage
-        if not means.watches and (means.window.shape[0] or means.targets.shape[0]):
+        if not means.watches and (means.undecided or means.targets.shape[0]):
             means = means.decided(entries)._replace(targets=NO_TARGETS)
             means = means if self.indicators is None else means.with_indicators(self.indicators)
             if means.features.shape[0]:
@@ -367,7 +367,7 @@ class Engine(KernelCaller, ABC):
     def enlarge_window(self, entries: int) -> None:
         """Let the fast path add a row of this many entries to the window of centering, for one of the first rows."""
         means = self.centering
-        if means is not None and means.watches and len(means.window) <= len(means.seen) + entries:
+        if means is not None and means.watches and not means.has_memory(entries):
             self.replace(centering=means.with_larger_window(entries))
 
     # --- reading ------------------------------------------------------------------------------

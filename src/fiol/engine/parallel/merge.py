@@ -20,9 +20,9 @@ from fiol.algorithms.plan import Plan
 from fiol.algorithms.state import START, Clock, State, Uncounted, realigned
 from fiol.components.row import Floats
 from fiol.engine.centering import (
+    NO_FIRST,
     NO_TARGETS,
     NO_WINDOW,
-    WINDOW,
     Centering,
     after_first,
     joined_targets,
@@ -31,6 +31,7 @@ from fiol.engine.centering import (
 )
 from fiol.engine.engine import Engine
 from fiol.engine.ensemble.engine import EnsembleEngine
+from fiol.engine.first_rows import WINDOW
 from fiol.engine.levels_engine import LevelsEngine
 from fiol.engine.update_engine import UpdateEngine
 
@@ -124,6 +125,7 @@ def merged_means(known: list[Centering], features: Any, means: Floats, rows: flo
         return known[0]._replace(
             so_far=np.array([rows]),
             window=NO_WINDOW,
+            first=NO_FIRST,
             features=features,
             sums=means * rows,
             widths=widths,

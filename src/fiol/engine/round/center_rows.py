@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import borrowed
-from fiol.components.simd import larger, smaller
+from fiol.components.simd import larger
 from fiol.components.step_sizes.rule import learned_value
-from fiol.engine.centering import ONLY_ROUNDING, fewest_rows
-
-compiled_fewest_rows = inlined(fewest_rows)
+from fiol.engine.centering import ONLY_ROUNDING
 
 
 @inlined_strictly
@@ -101,71 +97,6 @@ def center_any_row(entries, values, features, sums, widths, missing, part, learn
         k += 1
         n += 1
     return n
-
-
-@inlined
-def indicates_missing(entries, feature, indicators):
-    """Return whether a row has the indicator of missing values of a feature; beyond `indicators` there is none."""
-    return feature < indicators.shape[0] and has_entry(entries, indicators[feature])
-
-
-@inlined
-def add_to_window(indices, data, window, count, indicators, out):
-    """Write `Centering.seen` after row number `count` into `out`, given that before, and return its number of lines.
-
-    A missing value counts as the mean of the values so far. Features that were in too few rows to be centered are
-    dropped.
-    """
-    n, j, k = 0, 0, 0
-    least = compiled_fewest_rows(count)
-    while j < window.shape[0] or k < indices.shape[0]:
-        known = j < window.shape[0] and (k == indices.shape[0] or window[j, 0] <= indices[k])
-        there = k < indices.shape[0] and (j == window.shape[0] or indices[k] <= window[j, 0])
-        x, counts = data[k] if there else 0.0, there
-        feature, rows, total = 1.0 * indices[k] if there else 0.0, 0.0, 0.0
-        low, high, last = x, x, 0.0
-        steps, scatter = 0.0, 0.0
-        if known:
-            feature, rows, total = window[j, 0], window[j, 1], window[j, 2]
-            low, high, last = window[j, 3], window[j, 4], window[j, 5]
-            steps, scatter = window[j, 6], window[j, 7]
-            if not there and indicates_missing(indices, np.int64(feature), indicators):
-                x, counts = total / rows, True
-        if count > 1.0:
-            steps += (x - last) * (x - last)
-            distance = x - total / (count - 1.0)
-            scatter += distance * distance * ((count - 1.0) / count)
-        if counts:
-            rows, total = rows + 1.0, total + x
-            low, high = smaller(low, x), larger(high, x)
-        j, k = j + known, k + there
-        if rows >= least:
-            out[n, 0], out[n, 1], out[n, 2] = feature, rows, total
-            out[n, 3], out[n, 4], out[n, 5] = low, high, x
-            out[n, 6], out[n, 7] = steps, scatter
-            n += 1
-    return n
-
-
-@inlined
-def watch_row(feature, x, window, lines, count, indicators, spare):
-    """Add row number `count` to the first `lines` lines of a window, by memory of its size; return the lines then."""
-    left = add_to_window(feature, x, window[:lines], count, indicators, spare)
-    for j in range(larger(lines, left)):
-        for k in range(window.shape[1]):
-            window[j, k] = spare[j, k] if j < left else 0.0
-    return left
-
-
-@jit
-def watch_rows(chunk, window, lines, count, indicators, spare):
-    """Make `watch_row` for every row, given `count` rows before them; return the number of lines."""
-    (starts, entries, values), window = borrowed(chunk), borrowed(window)
-    indicators, spare = borrowed(indicators), borrowed(spare)
-    for r in range(starts.shape[0] - 1):
-        first, last = starts[r], starts[r + 1]
-        lines = watch_row(entries[first:last], values[first:last], window, lines, count + r + 1.0, indicators, spare)
-    return lines
 
 
 @inlined

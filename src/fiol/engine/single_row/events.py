@@ -14,14 +14,16 @@ from fiol.compiler.addresses import floats_at, ints_at, load_values
 from fiol.compiler.compiled import inlined, inlined_strictly, jit
 from fiol.components.component import flatten
 from fiol.components.simd import choose, lanes, load_lanes, smaller
-from fiol.engine.centering import WINDOW
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
-from fiol.engine.round.center_rows import add_to_mean, center_any_row, has_entry, watch_row
+from fiol.engine.first_rows import WINDOW, lines_in_use
+from fiol.engine.round.center_rows import add_to_mean, center_any_row, has_entry
 from fiol.engine.round.reading import prediction, score_one_row, weighted_sum
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
 from fiol.features.canonicalize import arrange_entries
 from fiol.features.chunk import LARGEST, SMALLEST
+
+lines_noted = inlined(lines_in_use)
 
 
 class Means(NamedTuple):
@@ -32,8 +34,7 @@ class Means(NamedTuple):
     widths: Any
     count: Any  #: number of rows so far, as an array of one
     least: float  #: smaller differences from a mean are 0
-    window: Any  #: of the first rows
-    spare: Any  #: memory of the same size
+    first: Any  #: the first rows
     origin: Any  #: of targets, and how many there are in `targets`
     targets: Any  #: the first ones
     missing: Any  #: the indicators of missing values
@@ -103,17 +104,8 @@ def subtract_means(feature, x, means, new_feature, new_x):
 
 
 @inlined
-def lines_in_use(window):
-    """Return the number of lines of a window that are in use."""
-    lines = 0
-    while lines < window.shape[0] and window[lines, 1] > 0.0:
-        lines += 1
-    return lines
-
-
-@inlined
 def cannot_add(entries, means, deciding):
-    """Return whether the window has no unused lines for one of the first rows, or the target becomes the origin.
+    """Return whether there are no unused lines for one of the first rows, or the target becomes the origin.
 
     Or whether something has to be decided after the row, unless the caller does so: see `Centering.steady_rows`.
     """
@@ -124,7 +116,7 @@ def cannot_add(entries, means, deciding):
         return True
     if not deciding and (rows >= WINDOW or (has_origin and rows & (rows - 1) == 0)):
         return True
-    return means.window.shape[0] <= lines_in_use(means.window) + entries
+    return means.first.shape[0] <= lines_noted(means.first) + entries
 
 
 @inlined
@@ -132,8 +124,10 @@ def add_to_means(feature, x, y, weight, means):
     """Add a row and its target, as they came, to the means."""
     entries, k = x.shape[0], 0
     if means.count[0] < WINDOW:
-        lines = lines_in_use(means.window)
-        watch_row(feature, x, means.window, lines, means.count[0] + 1.0, means.missing, means.spare)
+        lines, first = lines_noted(means.first), means.first
+        for j in range(entries):
+            first[lines + j, 0], first[lines + j, 1] = means.count[0] + 1.0, feature[j]
+            first[lines + j, 2] = x[j]
         if means.targets.shape[0] > 0 and weight > 0.0:
             means.targets[np.int64(means.origin[1])] = y
             means.origin[1] += 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fiol.engine.centering import AS_THEY_ARE, NO_WINDOW
+from fiol.engine.centering import AS_THEY_ARE, NO_FIRST
 from fiol.engine.float32_guard import SMALLEST_SINGLE
 from fiol.features.chunk import MOST_FEATURES, SMALLEST
 from fiol.features.numbered_rows import NumberedRow
@@ -183,6 +183,5 @@ def compile_fast_path(engine: Any, path: FastPath, learning: bool) -> FastPath:
 def means_of_events(engine: Any) -> tuple[Any, ...]:
     """Return the fields of a `fiol.engine.single_row.events.Means`."""
     means, least = engine.centering or AS_THEY_ARE, SMALLEST if engine.dtype.itemsize == 8 else SMALLEST_SINGLE
-    window = means.window if means.watches else NO_WINDOW
     known = means.features, means.sums, means.widths, means.so_far, least
-    return *known, window, np.empty_like(window), means.origin, means.targets, means.missing
+    return *known, means.first if means.watches else NO_FIRST, means.origin, means.targets, means.missing

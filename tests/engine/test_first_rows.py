@@ -1,0 +1,52 @@
+"""Statistics of the first rows do not depend on how the rows come."""
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol.engine.centering import NO_ROWS, watched_rows
+from fiol.engine.first_rows import WINDOW, memory_after, with_noted_rows
+
+
+def row_by_row(X, indicators=None):
+    """Return `seen` after the rows, each added as a chunk."""
+    centering, rows = NO_ROWS, fiol.to_chunk(X)
+    for r in range(len(X)):
+        centering = watched_rows(centering, rows.row_block(r, r + 1), indicators)
+    return centering.seen
+
+
+@pytest.mark.parametrize("before", [0, 1, 5])
+def test_noted_rows_have_the_statistics_of_a_chunk(before):
+    X = np.random.default_rng(1).standard_normal((12, 7)) * (np.random.default_rng(2).random((12, 7)) < 0.8)
+    X[7] = 0.0  # a row without entries is noted by its number alone
+    X[-1] = 0.0
+    start = watched_rows(NO_ROWS, fiol.to_chunk(X[:before]), None) if before else NO_ROWS
+    first, line = memory_after(float(before), X.size), 1
+    for r in range(before, len(X)):
+        for i in np.flatnonzero(X[r]):
+            first[line], line = (r + 1.0, i, X[r, i]), line + 1
+    found = with_noted_rows(start.seen, first, float(len(X)))
+    np.testing.assert_array_equal(found, watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen)
+    np.testing.assert_array_equal(found, row_by_row(X))
+
+
+def test_statistics_are_those_of_columns_with_missing_values_at_the_mean():
+    X = np.random.default_rng(3).random((WINDOW, 3)) + 1.0
+    X[:, 2] = 0.0
+    X[[4, 9], 0], X[[4, 9], 2] = 0.0, 1.0  # feature 2: feature 0 is missing
+    full = X.copy()
+    full[4, 0] = X[:4, 0].sum() / 4
+    full[9, 0] = full[:9, 0].sum() / 9
+    indicators = np.array([2, -1, -1], np.int32)
+    expected = watched_rows(NO_ROWS, fiol.to_chunk(full), None).seen
+    np.testing.assert_allclose(row_by_row(X, indicators)[0], expected[0], rtol=1e-13)
+    np.testing.assert_array_equal(watched_rows(NO_ROWS, fiol.to_chunk(X), indicators).seen, row_by_row(X, indicators))
+
+
+def test_features_of_too_few_rows_are_dropped():
+    X = np.zeros((WINDOW, 2))
+    X[:, 0], X[:7, 1] = 1.0, 1.0
+    assert watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen[:, 0].tolist() == [0.0]
+    X[7, 1] = 1.0
+    assert watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen[:, 0].tolist() == [0.0, 1.0]
