@@ -26,6 +26,7 @@ def test_noted_rows_have_the_statistics_of_a_chunk(before):
     for r in range(before, len(X)):
         for i in np.flatnonzero(X[r]):
             first[line], line = (r + 1.0, i, X[r, i]), line + 1
+    first[0, 1] = line - 1
     found = with_noted_rows(start.seen, first, float(len(X)))
     np.testing.assert_array_equal(found, watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen)
     np.testing.assert_array_equal(found, row_by_row(X))
@@ -50,3 +51,16 @@ def test_features_of_too_few_rows_are_dropped():
     assert watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen[:, 0].tolist() == [0.0]
     X[7, 1] = 1.0
     assert watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen[:, 0].tolist() == [0.0, 1.0]
+
+
+def test_empty_events_are_rows_of_the_statistics():
+    X = np.random.default_rng(4).random((12, 2)) + 3.0
+    X[[3, 5, 11]] = 0.0
+    y = np.where(np.arange(12) % 2, 1.0, -1.0)
+    rows = [{name: value for name, value in zip("ab", row, strict=True) if value} for row in X.tolist()]
+    events, chunks = fiol.Learner(), fiol.Learner()
+    events.learn(rows[:3], y[:3])
+    for row, target in zip(rows[3:], y[3:], strict=True):
+        events.learn_named(row, target)
+    chunks.learn(rows, y)
+    np.testing.assert_array_equal(events.core.engine.centering.seen, chunks.core.engine.centering.seen)

@@ -51,7 +51,6 @@ from fiol.engine.first_rows import (
     OFTEN_ENOUGH,
     WINDOW,
     fewest_rows,
-    lines_in_use,
     memory_after,
     with_noted_rows,
     with_rows,
@@ -132,7 +131,7 @@ class Centering(NamedTuple):
 
     def has_memory(self, entries: int) -> bool:
         """Return whether the fast path can add one of the first rows, of this many entries."""
-        return len(self.first) > lines_in_use(self.first) + entries
+        return bool(len(self.first) > self.first[0, 1] + 1 + entries)
 
     @property
     def idle(self) -> bool:

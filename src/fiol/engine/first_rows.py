@@ -78,26 +78,19 @@ def fill_missing(x: Floats, there: Floats, names: Floats, start: Floats, indicat
 def memory_after(rows: float, entries: int) -> Floats:
     """Return memory in which the fast path notes this many entries of rows after the first `rows`.
 
-    The first line has the number of rows before; others the number of a row, from 1, a feature and its value, or zeros.
+    The first line has the number of rows before, and the number of entries noted; others have the number of a row, from
+    1, a feature and its value.
     """
     first = np.zeros((entries + 1, 3))
     first[0, 0] = rows
     return first
 
 
-def lines_in_use(first: Floats) -> int:
-    """Return the number of lines of the memory for first rows that are in use."""
-    lines = 1
-    while lines < first.shape[0] and first[lines, 0] > 0.0:
-        lines += 1
-    return lines
-
-
 def with_noted_rows(seen: Floats, first: Floats, rows: float) -> Floats:
     """Return `Centering.seen` after `rows` rows, given that after the rows before those that are noted in `first`."""
     if len(first) == 1:  # no memory
         return seen
-    before, noted = first[0, 0], first[1 : lines_in_use(first)]
+    before, noted = first[0, 0], first[1 : int(first[0, 1]) + 1]
     numbers, features = (noted[:, 0] - before - 1.0).astype(np.int64), noted[:, 1].astype(np.int32)
     more = int(min(rows, WINDOW) - before)
     return with_rows(seen, before, more, numbers, features, noted[:, 2], np.empty(0, np.int32))

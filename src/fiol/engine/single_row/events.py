@@ -16,14 +16,12 @@ from fiol.components.component import flatten
 from fiol.components.simd import choose, lanes, load_lanes, smaller
 from fiol.engine.ensemble.lane_records import mixed_sum, mixed_weight
 from fiol.engine.ensemble.rounds import ensemble_round
-from fiol.engine.first_rows import WINDOW, lines_in_use
+from fiol.engine.first_rows import WINDOW
 from fiol.engine.round.center_rows import add_to_mean, center_any_row, has_entry
 from fiol.engine.round.reading import prediction, score_one_row, weighted_sum
 from fiol.engine.round.rounds import clock_from, clock_into, in_order, learn_row, row_buffers
 from fiol.features.canonicalize import arrange_entries
 from fiol.features.chunk import LARGEST, SMALLEST
-
-lines_noted = inlined(lines_in_use)
 
 
 class Means(NamedTuple):
@@ -116,7 +114,7 @@ def cannot_add(entries, means, deciding):
         return True
     if not deciding and (rows >= WINDOW or (has_origin and rows & (rows - 1) == 0)):
         return True
-    return means.first.shape[0] <= lines_noted(means.first) + entries
+    return means.first.shape[0] <= np.int64(means.first[0, 1]) + 1 + entries
 
 
 @inlined
@@ -124,10 +122,12 @@ def add_to_means(feature, x, y, weight, means):
     """Add a row and its target, as they came, to the means."""
     entries, k = x.shape[0], 0
     if means.count[0] < WINDOW:
-        lines, first = lines_noted(means.first), means.first
+        first = means.first
+        last = np.int64(first[0, 1])
         for j in range(entries):
-            first[lines + j, 0], first[lines + j, 1] = means.count[0] + 1.0, feature[j]
-            first[lines + j, 2] = x[j]
+            first[last + j + 1, 0], first[last + j + 1, 1] = means.count[0] + 1.0, feature[j]
+            first[last + j + 1, 2] = x[j]
+        first[0, 1] += entries
         if means.targets.shape[0] > 0 and weight > 0.0:
             means.targets[np.int64(means.origin[1])] = y
             means.origin[1] += 1.0
