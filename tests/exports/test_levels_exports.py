@@ -28,9 +28,13 @@ def columns(scores):
     return np.array([list(s.values()) if isinstance(s, dict) else [s] for s in scores])
 
 
-@pytest.mark.parametrize("features", ["additive", "pairwise"])
+#: Columns are looked at after 200 and 300 rows.
+REFINED = fiol.TableBasis(rows=100, refine_rows=250)
+
+
+@pytest.mark.parametrize("features", ["additive", "pairwise", REFINED], ids=["additive", "pairwise", "refined"])
 @pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Logistic(), fiol.Softmax()], ids=str)
-def test_exports_of_a_table_have_the_scores_of_the_model(loss, features):
+def test_exports_of_a_table_have_the_scores_of_the_model(loss, features, tmp_path):
     frame, y = table(500)
     frame[ODD] = np.random.default_rng(5).choice(['x"', "y=1*", "it's"], 500)
     targets = {
@@ -39,9 +43,14 @@ def test_exports_of_a_table_have_the_scores_of_the_model(loss, features):
         "Softmax": np.where(y > 0.8, "high", np.where(y < -0.5, "low", "middle")).astype(object),
     }[type(loss).__name__]
     learner = fiol.Learner(loss=loss, features=features, compiled=not isinstance(loss, fiol.Softmax))  # compiles long
-    learner.learn(frame[:240], targets[:240])
-    rows = frame[300:]
+    learned = 320 if features is REFINED else 240
+    learner.learn(frame[:learned], targets[:learned])
+    assert learner.core.levels.basis.refined[0] == (features is REFINED)
+    rows = frame[learned + 60 :]
     scores = learner.scores(rows).reshape(len(rows), -1)
+    (tmp_path / "model.json").write_text(learner.to_json(), encoding="utf-8")
+    again = fiol.load_json(tmp_path / "model.json", compiled=not isinstance(loss, fiol.Softmax))
+    assert np.array_equal(again.scores(rows).reshape(scores.shape), scores)
     module = {}
     exec(learner.to_python(), module)
     assert np.abs(columns(map(module["score"], as_dicts(rows))) - scores).max() < TOLERANCE
