@@ -125,6 +125,9 @@ def test_models_that_sql_cannot_express():
     words = learner_of(frame, UPDATES[0], TableEncoding.from_spec({**KINDS, ODD: "words"}))
     with pytest.raises(NoExportError, match="export to python"):
         sql_scores(words, dialect="sqlite")
+    markers = TableEncoding.from_spec(KINDS, missing=["unknown"])
+    with pytest.raises(NoExportError, match="default missing markers"):
+        sql_scores(learner_of(frame, UPDATES[0], markers), dialect="sqlite")
     hashed = learner_of(frame, UPDATES[0], TableEncoding.from_spec(KINDS), bits=8)
     for export in (sql_scores, to_onnx):
         with pytest.raises(NoExportError, match="hash"):
@@ -214,6 +217,7 @@ def test_exports_of_all_links(loss):
     expected = learner.predict(X)
     module = run_python(learner)
     predicts = "probability" if loss.link == "logit" else "label" if two or joint else "prediction"
+    assert ("probability" in module) == (loss.link == "logit")
     found = [module[predicts](row.tolist()) for row in X]
     assert module["score"](dict(enumerate(X[0].tolist()))) == module["score"](X[0].tolist())
     if joint and loss.link == "logit":
@@ -239,6 +243,7 @@ def test_exports_of_all_links(loss):
     names = [out.name for out in graph.graph.output]
     result = onnxruntime.InferenceSession(graph.SerializeToString()).run(None, {"X": X})
     result = dict(zip(names, result, strict=True))
+    assert ("probability" in names) == (loss.link == "logit")
     if two or joint:
         assert result["label"].tolist() == theirs.predict(X).tolist()
     close(result["score"].reshape(learner.scores(X).shape), learner.scores(X))
@@ -257,6 +262,17 @@ def test_sklearn_export_of_two_joint_classes():
     model = to_sklearn(learner)
     assert model.classes_.tolist() == learner.classes
     close(model.predict_proba(X), learner.predict(X))
+
+
+def test_sklearn_export_of_a_single_class_names_it():
+    learner = fiol.Learner(fiol.FIOL(fiol.Softmax()))
+    with pytest.raises(ValueError, match=r"^no model of scikit-learn knows a single class$"):
+        to_sklearn(learner)
+    learner.learn([[1.0]], ["late"])
+    with pytest.raises(
+        ValueError, match=r"^no model of scikit-learn knows a single class: 'late' is the only one so far$"
+    ):
+        to_sklearn(learner)
 
 
 # --- JSON -------------------------------------------------------------------------------------
@@ -446,6 +462,7 @@ def test_classifiers_and_their_exports_agree(loss, classes):
         expected = model.predict_proba(X)
         close([list(p.values()) for p in found] if classes > 2 else found, expected if classes > 2 else expected[:, 1])
         close(model.to_sklearn().predict_proba(X), model.predict_proba(X))
+    assert ("probability" in module) == hasattr(model, "predict_proba")
     close(run_sql(model, pd.DataFrame(X, columns=["f0", "f1", "f2"])), scores)
     again = model_from_json(json.loads(model.to_json()))
     assert again.decision_function(X).tobytes() == model.decision_function(X).tobytes()
