@@ -125,7 +125,7 @@ def test_models_that_sql_cannot_express():
     words = learner_of(frame, UPDATES[0], TableEncoding.from_spec({**KINDS, ODD: "words"}))
     with pytest.raises(NoExportError, match="export to python"):
         sql_scores(words, dialect="sqlite")
-    markers = TableEncoding.from_spec(KINDS, missing=["unknown"])
+    markers = TableEncoding.from_spec(KINDS, missing=["", "nan", "unknown"])
     with pytest.raises(NoExportError, match="default missing markers"):
         sql_scores(learner_of(frame, UPDATES[0], markers), dialect="sqlite")
     hashed = learner_of(frame, UPDATES[0], TableEncoding.from_spec(KINDS), bits=8)
