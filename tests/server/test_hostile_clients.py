@@ -306,6 +306,19 @@ def test_slow_half_closed_and_idle_clients_do_not_disturb_others(tmp_path):
         assert client.get("/healthz").status == 200
 
 
+def test_body_that_is_not_complete_at_the_end_is_refused_without_a_traceback(tmp_path, capfd):
+    with client_of(tmp_path) as client:
+        slow = socket.create_connection(("127.0.0.1", client.port))
+        head = b"POST /models/m/learn HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+        slow.sendall(head + b"content-length: 100\r\n\r\n{")
+        assert client.get("/healthz").status == 200  # the request before has begun
+    with slow:
+        answer = b"".join(iter(lambda: slow.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"the body was not complete when the server stopped" in answer
+    assert "Traceback" not in capfd.readouterr().err
+
+
 def test_full_queue_is_answered_with_429(tmp_path):
     with client_of(tmp_path, queue_rows=10) as client:
         writer = client.registry.writer

@@ -7,6 +7,7 @@ from server.serving import client_of, learn, open_registry, predict, row
 
 from fiol.server.journal import Journal
 from fiol.server.messages import LabelRules, decode
+from fiol.server.specification import empty_model
 
 
 def outcome(client, name, label, **more):
@@ -181,6 +182,22 @@ def test_idempotency_key_gives_the_same_answer_and_learns_once(tmp_path):
     with client_of(tmp_path) as client:  # also after a restart
         assert learn(client, body, key="k").body == first.body
         assert client.registry.models["m"].model.rounds == 6
+
+
+def test_repeated_request_has_its_answer_though_the_model_takes_other_rows_now(tmp_path):
+    with client_of(tmp_path) as client:
+        body = {"features": {"size": 1.0, "color": "red"}, "label": "yes"}
+        first = learn(client, body, key="k")
+        columns = {"size": "number", "color": "number"}
+        other = {"loss": "log_loss", "labels": ["no", "yes"], "columns": columns, "algorithm": "fiol"}
+        empty_model(other).save(tmp_path / "other.fiol")
+        content = (tmp_path / "other.fiol").read_bytes()
+        assert client.request("PUT", "/models/m/file", body=content).status == 201
+        assert learn(client, body).status == 422
+        assert learn(client, body, key="another").status == 422
+        again = learn(client, body, key="k")
+        assert (again.status, again.body) == (200, first.body)
+        assert client.registry.models["m"].model.rounds == 0
 
 
 def test_pending_predictions_and_early_labels_are_counted_by_model(tmp_path):

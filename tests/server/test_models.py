@@ -125,6 +125,12 @@ def test_wrong_specification_is_refused_with_the_reason(tmp_path, specification,
         assert [*client.registry.models] == ["m"]
 
 
+@pytest.mark.parametrize("labels", [5, "ab", {"a": 1}])
+def test_classes_of_a_specification_are_a_list(labels):
+    with pytest.raises(ValueError, match="labels are a list of the classes of softmax, got "):
+        empty_model({"loss": "softmax", "labels": labels})
+
+
 def test_file_is_downloaded_and_uploaded(tmp_path):
     with client_of(tmp_path / "journal") as client:
         learn(client, {"rows": rows(0, 10)})

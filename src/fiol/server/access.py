@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from http.cookies import CookieError, SimpleCookie
-from typing import Any, Literal
+from typing import Literal
 
 from fiol.server.labels import RefusedError
 
@@ -100,14 +99,11 @@ def token_in(headers: dict[bytes, bytes]) -> bytes | None:
 def cookie_in(headers: dict[bytes, bytes]) -> bytes | None:
     """Return the dashboard's cookie of a request.
 
-    >>> cookie_in({b"cookie": b"a=b; fiol_session=xyz"}), cookie_in({})
+    >>> cookie_in({b"cookie": b'a={"b": 1}; fiol_session=xyz'}), cookie_in({})
     (b'xyz', None)
     """
-    try:
-        cookie: Any = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
-    except CookieError:
-        return None
-    return None if cookie is None else cookie.value.encode("latin-1", "replace")
+    cookies = (one.strip().partition(b"=") for one in headers.get(b"cookie", b"").split(b";"))  # some hold JSON
+    return next((value for name, _, value in cookies if name == COOKIE.encode()), None)
 
 
 def session_cookie(token: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import struct
 from typing import Any
@@ -27,11 +28,14 @@ async def read_body(request: Any, limit: int) -> bytes:
     if length.isdigit() and int(length) > limit:
         raise RefusedError(f"the body is larger than {limit} bytes", status=413)
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise RefusedError(f"the body is larger than {limit} bytes", status=413)
-        parts.append(part)
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > limit:
+                raise RefusedError(f"the body is larger than {limit} bytes", status=413)
+            parts.append(part)
+    except asyncio.CancelledError:
+        raise RefusedError("the body was not complete when the server stopped", status=503) from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

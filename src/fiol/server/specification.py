@@ -61,6 +61,8 @@ def empty_model(given: dict[str, Any]) -> TrainedModel:
             raise ValueError(f"labels are the two labels of {options.loss}, the negative one first; got {labels!r}")
         model.meta["labels"] = labels
     elif isinstance(loss, JointLoss):
+        if not isinstance(labels, (list, type(None))):
+            raise ValueError(f"labels are a list of the classes of {options.loss}, got {labels!r}")
         model.add_classes(labels or [])
     elif labels is not None:
         raise ValueError(f"{options.loss} predicts numbers, and has no labels")

@@ -307,7 +307,7 @@ class Writer(threading.Thread):
         try:
             journal.begin()
             for command in group:
-                if command.error is None:
+                if command.error is None or command.key is not None:  # a repeated request has its answer already
                     journal.connection.execute("SAVEPOINT request")
                     before = self.position, len(entries), len(self._counts)
                     counts = self.join_labels.counts()
@@ -346,8 +346,10 @@ class Writer(threading.Thread):
             if found is not None and found[0] != command.digest:
                 raise RefusedError("the idempotency key was used for another request")
             if found is not None:
-                command.answer = found[1]
+                command.answer, command.error = found[1], None
                 return
+        if command.error is not None:
+            raise command.error
         served, now = self.models[command.model], self.journal.clock.now()
         if isinstance(command, LearnCommand):
             answer: Any = self._decide_learn(command, served, now, entries)
