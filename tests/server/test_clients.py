@@ -269,6 +269,17 @@ def test_journal_is_listed_verified_exported_and_replayed(tmp_path):
     assert snapshot.name in found.stderr
 
 
+def test_export_has_features_with_the_names_of_its_own_columns(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with client_of(tmp_path / "j") as server, client_for(server) as client:
+        client.add("n", {"loss": "squared_error"})
+        client.learn("n", {"_id": 2.0, "size": 1.0}, 5.0, "a")
+    done = CliRunner().invoke(main, ["journal", "export", str(tmp_path / "j"), str(tmp_path / "rows.parquet")])
+    assert done.exit_code == 0
+    (found,) = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
+    assert (found["_id"], found["feature _id"], found["size"]) == ("a", 2.0, 1.0)
+
+
 def test_help_and_import_load_no_server():
     script = "import sys, fiol, fiol.client; from fiol.cli import main; main(['--help'], standalone_mode=False)"
     script += "\nprint(*[name for name in ('starlette', 'uvicorn', 'msgspec', 'numba') if name in sys.modules], 'end')"

@@ -111,6 +111,8 @@ def test_models_are_added_and_removed_live(tmp_path):
         ({}, "a specification names the loss"),
         ({"loss": "log_loss"}, "the two labels of log_loss"),
         ({"loss": "log_loss", "labels": [0, 1], "passes": 2}, "no option 'passes'"),
+        ({"loss": "log_loss", "labels": [0, 1], "class_weight": "balanced"}, "no option 'class_weight'"),
+        ({"loss": "squared_error", "target": "y"}, "no option 'target'"),
         ({"loss": "squared_error", "labels": [0, 1]}, "predicts numbers"),
         ({"loss": "log_loss", "labels": [0, 1], "colour": 1}, "colour"),
         ({"loss": "nothing"}, "nothing"),

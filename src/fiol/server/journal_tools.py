@@ -56,12 +56,13 @@ def export_parquet(journal: Journal, model: str, path: str, since: float = 0.0, 
     """Write the rows that a model learned from to a Parquet file, and return their number.
 
     Features are columns of their names; `_position`, `_time`, `_label`, `_weight`, `_id`, `_served` and `_delay` are
-    the rest. Values of a column that are of several types become text.
+    the rest, and a feature with one of these names is the column `feature _id`. Values of a column that are of several
+    types become text.
     """
     from fiol.readers.columns import arrow_module
 
     rows = [
-        {**features, **about}
+        {**{f"feature {name}" if name in about else name: value for name, value in features.items()}, **about}
         for record, found in learned_records(journal, model, since, until)
         for features, about in exported_rows(record, found)
     ]

@@ -14,8 +14,11 @@ from fiol.workflow.job import model_of_options
 from fiol.workflow.model import TrainedModel, open_model
 from fiol.workflow.options import TrainOptions
 
-#: Options of `fiol.train` that concern files and passes, and that a model without rows does not have.
-NOT_SERVED = ("weight", "tag", "format", "reader", "on_error", "passes", "shuffle", "seed", "holdout", "early_stop")
+#: Options of `fiol.train` that concern files, rows and passes, and that a model without rows does not have.
+NOT_SERVED = (
+    *("target", "weight", "class_weight", "tag", "format", "reader"),
+    *("on_error", "passes", "shuffle", "seed", "holdout", "early_stop"),
+)
 
 
 def empty_model(given: dict[str, Any]) -> TrainedModel:
