@@ -160,6 +160,15 @@ def test_unreadable_journal_is_an_error_of_one_line(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_start_on_a_full_disk_names_the_space_that_is_left(tmp_path, monkeypatch):
+    open_registry(tmp_path).close()
+    monkeypatch.setattr(
+        journal_module, "connect", lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError(FULL_DISK))
+    )
+    with pytest.raises(JournalError, match=rf"journal.sqlite: {FULL_DISK}: [\d,]+ bytes of the disk are free"):
+        open_registry(tmp_path)
+
+
 def test_snapshot_that_was_not_saved_is_taken_at_the_end(tmp_path, monkeypatch):
     said = []
     with client_of(tmp_path, said=said) as client:
@@ -252,6 +261,8 @@ def test_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
     registry.journal.close()
 
 
+#: What SQLite says where the disk is full.
+FULL_DISK = "disk I/O error"
 FULL = """
 import resource, sys, time
 from server.serving import client_of, learn, row, rows

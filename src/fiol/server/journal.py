@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import time
 import zlib
@@ -115,7 +116,7 @@ class Journal:
                 raise JournalError(f"{self.path}: version {version}: start fiol serve once, which converts it")
             return
         if version == VERSION:
-            return  # nothing is written: a full disk can be started from
+            return  # nothing is written: SQLite itself needs 32 KiB of the disk, for the index of its log
         with self.connection:
             self.connection.execute("BEGIN IMMEDIATE")
             for older in range(version, VERSION) if version else ():
@@ -297,7 +298,11 @@ def checksum(record: Record) -> int:
 
 def unreadable(path: str, error: sqlite3.DatabaseError) -> JournalError:
     """Return the error for a file that SQLite cannot use; a backup helps where it is damaged."""
-    advice = "" if isinstance(error, sqlite3.OperationalError) else ": restore the folder from a backup"
+    operational = isinstance(error, sqlite3.OperationalError)
+    advice = "" if operational else ": restore the folder from a backup"
+    if operational and "disk" in str(error):  # "disk I/O error" is what SQLite says of full disks
+        with contextlib.suppress(OSError):
+            advice = f": {shutil.disk_usage(os.path.dirname(path)).free:,} bytes of the disk are free"
     return JournalError(f"{path}: {error}{advice}")
 
 
