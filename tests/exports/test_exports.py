@@ -139,7 +139,7 @@ def test_models_that_sql_cannot_express():
     with pytest.raises(NoExportError, match="got int"):
         python_source(3)
     with pytest.raises(NoExportError, match="never seen"):
-        python_source(fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.Entropy()), n_features=2))
+        python_source(fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.Entropy())))
 
 
 def test_sql_with_many_features_and_categories():
@@ -534,6 +534,30 @@ def test_onnx_labels_beyond_64_bits_are_text():
     X = np.array([[1.0], [-1.0]])
     assert session.run(["label"], {"X": X})[0].tolist() == [str(label) for label in model.predict(X).tolist()]
     assert model.predict(X).tolist() == model.to_sklearn().predict(X).tolist() == [3, 2**63 + 1]
+
+
+def test_exports_of_a_geometry_whose_weights_do_not_start_at_zero():
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[:, 2] = 0.0  # never in a row
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.Entropy()), n_features=3)
+    learner.learn(X, X[:, 0])
+    estimator = fiol.FIOLRegressor(geometry="entropy", max_iter=1, shuffle=False).fit(X, X[:, 0])
+    rows = np.eye(3)
+    for model, expected in ((learner, learner.scores(rows)), (estimator, estimator.predict(rows))):
+        assert expected[2] != model.to_sklearn().intercept_
+        module = {}
+        exec(model.to_python(), module)
+        close([module["score"](row) for row in rows.tolist()], expected)
+        close(model.to_sklearn().predict(rows), expected)
+    learner = fiol.Learner(fiol.FIOL(fiol.Squared(), geometry=fiol.Entropy()))
+    learner.learn([{"a": 1.0}], [1.0])
+    with pytest.raises(NoExportError, match="no list of weights is complete"):
+        learner.to_python()
+
+
+def test_sql_of_a_model_without_classes_is_refused():
+    with pytest.raises(NoExportError, match="a model without classes has no scores"):
+        fiol.OneVsRest(fiol.FIOL(fiol.Hinge()), n_features=2).to_sql()
 
 
 def test_the_registry_has_a_method_for_every_format():

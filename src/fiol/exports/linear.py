@@ -143,7 +143,7 @@ def completed(model: Any) -> Any:
 
 def of_model(model: Learner | OneVsRest) -> ExportedModel:
     """Return the linear model of a `Learner` or `OneVsRest`."""
-    if model.core.space.counts_unseen:
+    if model.core.space.counts_unseen and model.width is None:
         raise NoExportError(
             "features never seen have a weight in this model's geometry: no list of weights is complete"
         )

@@ -64,6 +64,8 @@ def sql_scores(model: Any, table: str = "data", column: str = "f{}", dialect: st
     if dialect not in DIALECTS:
         raise ValueError(f"dialect must be one of {', '.join(DIALECTS)}, got {dialect!r}")
     linear = linear_model(model)
+    if not len(linear.intercepts):
+        raise NoExportError("a model without classes has no scores: learn first")
     if linear.kind == "numbers" and "{}" not in column and linear.weights.shape[1] > 1:
         raise ValueError(f"column must have {{}} where the number of a feature is, as in 'f{{}}', got {column!r}")
     columns = [
