@@ -195,7 +195,9 @@ def test_json_export_keeps_the_encoding(table, tmp_path, state):
     assert "coding" not in document["model"]
     again = model_from_json(document, compiled=False)
     assert again.table_encoding == learner.table_encoding
-    np.testing.assert_allclose(again.predict(frame.iloc[[0]]), probabilities(learner, frame)[:1], rtol=1e-12)
+    assert type(again) is fiol.TrainedModel
+    assert again.predict(frame).tolist() == learner.predict(frame).tolist()
+    np.testing.assert_allclose(again.predict_proba(frame)[:, 1], probabilities(learner, frame), rtol=1e-12)
 
 
 def test_reader_config_without_columns_is_unchanged(tmp_path):

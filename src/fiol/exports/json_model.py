@@ -40,6 +40,7 @@ from fiol.persistence.model import (
     Path,
     StoredModel,
     build_model,
+    builder_for,
     with_encoding_in_meta,
     without_repeated_encoding,
 )
@@ -120,17 +121,18 @@ def model_from_json(value: Any, compiled: bool = True) -> Any:
         raise ValueError("its model or its meta is no object")
     if kind not in BUILDERS:
         raise ValueError(f"its kind must be one of {', '.join(sorted(BUILDERS))}, got {kind!r}")
-    header = with_encoding_in_meta(header, meta)
+    header, build = with_encoding_in_meta(header, meta), builder_for(kind, meta)
     if state is None:
         if kind != Learner.KIND:
             raise ValueError(f"its state is null, and a {kind} needs one")
-        model: Any = learner_of_weights({**value, "model": header}, compiled)
+        learner = learner_of_weights({**value, "model": header}, compiled)
+        model = build(learner.core.header(), learner.core.arrays(), compiled)
         model.meta = meta
         return model
     if not isinstance(state, dict):
         raise ValueError("its state is no object")
     arrays = records.unpack({name: array_from(name, stored) for name, stored in state.items()})
-    model = BUILDERS[kind](header, arrays, compiled)
+    model = build(header, arrays, compiled)
     model.meta = meta
     if not agree(dict(model_to_json(model)["weights"]), dict(weights_in(value))):
         raise ValueError(

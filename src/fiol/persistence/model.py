@@ -70,15 +70,19 @@ def load(path: Path, compiled: bool = True) -> Any:
     ('Learner', {'target': 'price'})
     """
     stored = read_model(path)
-    reading = stored.meta.get("reading")
-    if isinstance(reading, dict) and isinstance(reading.get("format"), str) and stored.kind in TRAINED_BUILDERS:
-        return build_model(path, stored, TRAINED_BUILDERS[stored.kind], compiled)
     if stored.kind not in BUILDERS:
         known = ", ".join(sorted(BUILDERS))
         raise ModelFileError(
             f"{os.fspath(path)}: it holds {stored.kind!r}, a kind of model unknown here: known are {known}"
         )
-    return build_model(path, stored, BUILDERS[stored.kind], compiled)
+    return build_model(path, stored, builder_for(stored.kind, stored.meta), compiled)
+
+
+def builder_for(kind: str, meta: dict[str, Any]) -> Builder:
+    """Return the function that makes models of a registered kind, by whether their `meta` says how data are read."""
+    reading = meta.get("reading")
+    trained = isinstance(reading, dict) and isinstance(reading.get("format"), str)
+    return TRAINED_BUILDERS[kind] if trained and kind in TRAINED_BUILDERS else BUILDERS[kind]
 
 
 def write_model(
