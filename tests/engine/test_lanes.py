@@ -437,10 +437,15 @@ def test_members_with_different_rows_stay_out_of_lanes(in_the_interpreter):
 # --- stacks -----------------------------------------------------------------------------------
 
 
-def stacked(kernel, loss, Z, y, weight, *lanes):
-    """Return the scores and the final state of a stack; the number of zeros in `lanes` sets the width."""
+def stacked(kernel, loss, Z, y, weight, *lanes, alone=0.0):
+    """Return the scores and the final state of a stack; the number of zeros in `lanes` sets the width.
+
+    Members by themselves have `alone` of all shares.
+    """
     stack, members = fiol.NewtonStack(), Z.shape[1]
     state, scores, width = new_stack_state(stack, members), np.zeros(len(y)), len(lanes[0]) if lanes else 0
+    if alone:
+        state = state._replace(share=state.share * (1.0 - alone), alone=np.full(members, alone / members))
     if not lanes:
         kernel(stack, loss, Z, y, weight, state, scores)
         return [scores, *state]
@@ -460,24 +465,25 @@ def members_scores(rng, loss, n, members):
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sampled_from(BINARY + REAL), st.integers(1, 8), st.integers(0, 10**6))
-def test_newton_stack_in_lanes_matches_scalar_stack(loss, members, seed):
+@given(st.sampled_from(BINARY + REAL), st.integers(1, 8), st.integers(0, 10**6), st.sampled_from([0.0, 0.7]))
+def test_newton_stack_in_lanes_matches_scalar_stack(loss, members, seed, alone):
     rng = np.random.default_rng(seed)
     Z, y, weight = members_scores(rng, loss, 60, members)
     Z[20] *= 50.0  # beyond the limit of two classes, and what is rare
     if members > 1:
         Z[40, rng.integers(members)] = np.nan  # who is taken out
     with np.errstate(all="ignore"):
-        expected = stacked(interpreted(stack_rows), loss, Z, y, weight)
-        found = stacked(interpreted(lane_stack_rows), loss, Z, y, weight, (0.0,) * 8, (0.0,) * 4)
+        expected = stacked(interpreted(stack_rows), loss, Z, y, weight, alone=alone)
+        found = stacked(interpreted(lane_stack_rows), loss, Z, y, weight, (0.0,) * 8, (0.0,) * 4, alone=alone)
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max())
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max(initial=0.0))
 
 
-def test_compiled_newton_stack_in_lanes_matches_scalar_stack():
+@pytest.mark.parametrize("alone", [0.0, 0.7])
+def test_compiled_newton_stack_in_lanes_matches_scalar_stack(alone):
     Z, y, weight = members_scores(np.random.default_rng(3), Logistic(), 400, 7)
     with np.errstate(all="ignore"):
-        expected = stacked(interpreted(stack_rows), Logistic(), Z, y, weight)
-    found = stacked(lane_stack_rows, Logistic(), Z, y, weight, (0.0,) * 8, (0.0,) * 4)
+        expected = stacked(interpreted(stack_rows), Logistic(), Z, y, weight, alone=alone)
+    found = stacked(lane_stack_rows, Logistic(), Z, y, weight, (0.0,) * 8, (0.0,) * 4, alone=alone)
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max())
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10 * abs(other).max(initial=0.0))

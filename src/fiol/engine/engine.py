@@ -467,7 +467,7 @@ class Engine(KernelCaller, ABC):
     @property
     @abstractmethod
     def needed_arrays(self) -> tuple[str, ...]:
-        """Arrays that every model file has; arrays that were added later have a default."""
+        """Arrays that are never taken from a new model where a file lacks them: the others were added later."""
 
     @abstractmethod
     def restore(self, arrays: dict[str, Any]) -> None:

@@ -13,6 +13,9 @@ from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine
 LEVELS = NewtonStack(prior=0.03)
 #: The prior of the first of its stacks, which forgets nothing: all but the mean of the levels, for tables of few rows.
 PRIOR_OF_MEAN = 3e-4
+#: The share of each of its stacks before the first row. Levels by themselves have the rest, equally: the loss is then
+#: at most that of the best level and a little, on few rows too.
+SHARE_OF_STACK = 0.1
 #: The first weights of the levels in the other stacks. All levels begin alike, so that the richer ones do no harm.
 FIRST_SHARES = {2: (0.4, 0.6), 3: (0.2, 0.3, 0.5)}
 
@@ -20,6 +23,9 @@ FIRST_SHARES = {2: (0.4, 0.6), 3: (0.2, 0.3, 0.5)}
 def stack_of_levels(levels: int, loss: Any, compiled: bool) -> NewtonStackEngine:
     """Return the stack of this many levels before the first row."""
     stack, one = NewtonStackEngine(LEVELS, loss, levels, compiled), np.eye(levels)
-    stack.state.v[1:] = FIRST_SHARES[levels]
-    stack.state.A[0], stack.state.P[0] = one / PRIOR_OF_MEAN, one * PRIOR_OF_MEAN
+    state = stack.state
+    state.v[1:] = FIRST_SHARES[levels]
+    state.A[0], state.P[0] = one / PRIOR_OF_MEAN, one * PRIOR_OF_MEAN
+    state.share[...] = SHARE_OF_STACK
+    stack.set_state(state._replace(alone=np.full(levels, (1.0 - state.share.sum()) / levels)))
     return stack

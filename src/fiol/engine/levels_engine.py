@@ -253,6 +253,8 @@ class LevelsEngine(Engine):
         basis = find_basis(self.options, rows, roles)
         levels = with_known_sizes([first, *(first.copy() for _ in range(1, self.options.levels))], basis)
         self.replace(levels=levels, basis=basis, kept=NO_KEPT_ROWS)
+        losses = self.stack.state.losses
+        losses[0] = losses[1]  # scores so far were those of level 1
 
     def learn_piece(self, chunk: Chunk, y: Floats, sample_weights: Floats) -> Floats:
         """Learn from rows after the basis was found."""
@@ -468,7 +470,8 @@ class LevelsEngine(Engine):
 
     def mean_losses(self) -> Floats:
         """Return the mean loss of the model, and of every level."""
-        return self.stack.mean_losses()
+        found = self.stack.mean_losses()
+        return found if self.basis is not None else np.append(found[1], found[1:])
 
     @property
     def progressive_loss(self) -> float:
@@ -503,7 +506,7 @@ class LevelsEngine(Engine):
 
     @property
     def needed_arrays(self) -> tuple[str, ...]:
-        return self.levels[0].needed_arrays
+        return *self.levels[0].needed_arrays, "levels/stack.alone"  # without it, no level is alone
 
     def restore(self, arrays: dict[str, Any]) -> None:
         basis, levels, kept = None, [self.levels[0].copy()], restored_rows(arrays)

@@ -30,6 +30,7 @@ class JointStackBuffers(NamedTuple):
     q: Any  #: [class] scores of one stack, or of one member
     beta: Any  #: [3, class] pulls
     values: Any  #: [stack] losses
+    own: Any  #: [member] losses
     vectors: Any  #: [5, member]
     H: Any  #: [2, member, member]
     L: Any  #: [member, member]
@@ -41,7 +42,7 @@ def joint_stack_buffers(state, classes):
     J, K = state.v.shape
     many, few = np.zeros((classes, K)), np.zeros((3, classes))
     return JointStackBuffers(
-        many, np.zeros(classes), few, np.zeros(J), np.zeros((5, K)), np.zeros((2, K, K)), np.zeros((K, K))
+        many, np.zeros(classes), few, np.zeros(J), np.zeros(K), np.zeros((5, K)), np.zeros((2, K, K)), np.zeros((K, K))
     )
 
 
@@ -246,13 +247,14 @@ def add_losses(stack, loss, y, weight, t, state, buffers, out):
     for k in range(Z.shape[1]):
         for c in range(Z.shape[0]):
             q[c] = Z[c, k]
-        state.losses[1 + k] += weight * loss.value(q, y) * state.live[k]
+        buffers.own[k] = loss.value(q, y)
+        state.losses[1 + k] += weight * buffers.own[k] * state.live[k]
     state.losses[0] += weight * loss.value(out, y)
     state.ticks[MASS] += weight
     for j in range(state.v.shape[0]):
         scores_into(Z, state.v[j], q)
         buffers.values[j] = loss.value(q, y)
-    share_out(stack, state, buffers.values, weight, t)
+    share_out(stack, state, buffers.values, buffers.own, weight, t)
 
 
 @inlined
@@ -280,6 +282,8 @@ def joint_stack_row(stack, loss, scores, y, weight, state, buffers, out):
         combined[k] = 0.0
         for j in range(J):
             combined[k] += state.share[j] * state.v[j, k]
+    for k in range(state.alone.shape[0]):
+        combined[k] += state.alone[k]
     scores_into(Z, combined, out)
     ticks[T] = t
     if ticks[FROZEN] > 0.0:

@@ -111,6 +111,8 @@ def prepare_stacks(stack, loss, quad, z, y, weight, members, state, buffers):
         store(seen, 0, z)
     s = sums_of_products(flatten(state.v), n, z, J)
     score, counts = total(load_lanes(state.share, 0, quad) * s), not ticks[FROZEN] > 0.0
+    if state.alone.shape[0] > 0:
+        score += total(load_lanes(state.alone, 0, z) * z)
     # 2. The unit of the loss, and how far its kinks reach.
     unit, reach, rate = 1.0, 1.0, 0.0
     if counts:
@@ -149,24 +151,45 @@ def finish_stacks(stack, loss, quad, z, y, weight, members, state, buffers, step
         return
     # 4. Losses.
     values = loss.value(with_lane(steps.s, 3, steps.score), y) + quad
-    lost = choose(load_lanes(state.live, 0, z) > 0.0, weight * loss.value(z, y), 0.0)
+    own = loss.value(z, y)
+    lost = choose(load_lanes(state.live, 0, z) > 0.0, weight * own, 0.0)
     store(state.losses, 1, load_lanes(state.losses, 1, z) + lost)
     state.losses[0] += weight * lane(values, 3)
     ticks[MASS] += weight
     if steps.goes_on:
-        share_out_lanes(stack, values, steps.rate, t, state, buffers)
+        share_out_lanes(stack, values, own, members, steps.rate, t, state, buffers)
         move_stacks(stack, loss, quad, y, members, state, buffers, steps, root, met)
 
 
 @inlined_strictly
-def share_out_lanes(stack, values, rate, t, state, buffers):
-    """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
+def least_lane(values, count, best):
+    """Return the least of the first lanes and `best`."""
+    for k in range(count):
+        best = smaller(best, lane(values, k))
+    return best
+
+
+@inlined_strictly
+def share_out_lanes(stack, values, own, members, rate, t, state, buffers):
+    """Give each stack its share in the ensemble after round t, in which its loss was rate times its value.
+
+    So do members by themselves, if they have shares: `own` has their values.
+    """
     J, values = state.v.shape[0], with_lane(values, 3, lane(values, 0))
     best = smaller(smaller(lane(values, 0), lane(values, 1)), lane(values, 2))
-    share = judged_share(load_lanes(state.share, 0, values), values, best, rate, t)
     common = stack.common_share(t)
     there = load_lanes(buffers.rows, 4 * THERE, values)
-    store(state.share, 0, pooled_share(share, total(share), common, J, there))
+    if state.alone.shape[0] > 0:
+        live = load_lanes(state.live, 0, own)
+        best = least_lane(choose(live > 0.0, own, inf), members, best)
+        alone = choose(live > 0.0, judged_share(load_lanes(state.alone, 0, own), own, best, rate, t), 0.0)
+        share = judged_share(load_lanes(state.share, 0, values), values, best, rate, t)
+        whole, experts = total(share * there) + total(alone), J + members
+        store(state.share, 0, pooled_share(share * there, whole, common, experts, there))
+        store(state.alone, 0, pooled_share(alone, whole, common, experts, live))
+    else:
+        share = judged_share(load_lanes(state.share, 0, values), values, best, rate, t)
+        store(state.share, 0, pooled_share(share, total(share), common, J, there))
 
 
 @inlined_strictly

@@ -30,6 +30,7 @@ class StackBuffers(NamedTuple):
     z: Any  #: [member] scores
     u: Any  #: [stack, member] where the steps go
     s: Any  #: [2, stack] scores, losses
+    own: Any  #: [member] losses
     L: Any  #: [member, member]
 
 
@@ -37,7 +38,7 @@ class StackBuffers(NamedTuple):
 def stack_buffers(state):
     """Return buffers for one row."""
     J, K = state.v.shape
-    return StackBuffers(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros((K, K)))
+    return StackBuffers(np.zeros(K), np.zeros((J, K)), np.zeros((2, J)), np.zeros(K), np.zeros((K, K)))
 
 
 @inlined
@@ -131,17 +132,27 @@ def members_seen(scores, state, z):
 
 
 @inlined
-def share_out(stack, state, values, rate, t):
-    """Give each stack its share in the ensemble after round t, in which its loss was rate times its value."""
-    J, best, total = values.shape[0], inf, 0.0
+def share_out(stack, state, values, own, rate, t):
+    """Give each stack its share in the ensemble after round t, in which its loss was rate times its value.
+
+    So do members by themselves, if they have shares: `own` has their values.
+    """
+    J, alone, best, total = values.shape[0], state.alone, inf, 0.0
     for j in range(J):
         best = smaller(best, values[j])
+    for k in range(alone.shape[0]):
+        best = smaller(best, own[k] if state.live[k] > 0.0 else inf)
     for j in range(J):
         state.share[j] = judged_share(state.share[j], values[j], best, rate, t)
         total += state.share[j]
-    common = stack.common_share(t)
+    for k in range(alone.shape[0]):
+        alone[k] = judged_share(alone[k], own[k], best, rate, t) if state.live[k] > 0.0 else 0.0
+        total += alone[k]
+    common, experts = stack.common_share(t), J + alone.shape[0]
     for j in range(J):
-        state.share[j] = pooled_share(state.share[j], total, common, J, 1.0)
+        state.share[j] = pooled_share(state.share[j], total, common, experts, 1.0)
+    for k in range(alone.shape[0]):
+        alone[k] = pooled_share(alone[k], total, common, experts, state.live[k])
 
 
 @inlined
@@ -207,11 +218,14 @@ def stack_row(stack, loss, scores, y, weight, state, buffers):
             a += state.v[j, k] * z[k]
         s[j] = a
         score += state.share[j] * a
+    for k in range(state.alone.shape[0]):
+        score += state.alone[k] * z[k]
     if ticks[FROZEN] > 0.0:
         ticks[T] = t
         return score
     for k in range(K):
-        state.losses[1 + k] += weight * loss.value(z[k], y) * state.live[k]
+        buffers.own[k] = loss.value(z[k], y)
+        state.losses[1 + k] += weight * buffers.own[k] * state.live[k]
     state.losses[0] += weight * loss.value(score, y)
     ticks[MASS] += weight
     # 2. The unit of the loss, and how far its kinks reach.
@@ -222,7 +236,7 @@ def stack_row(stack, loss, scores, y, weight, state, buffers):
     # 3. The share of each stack.
     for j in range(J):
         values[j] = loss.value(s[j], y)
-    share_out(stack, state, values, rate, t)
+    share_out(stack, state, values, buffers.own, rate, t)
     # 4. A step of each.
     largest_growth = 0.0
     for j in range(J):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from fiol.engine.ensemble.stack_state import (
 )
 from fiol.features.chunk import Chunk
 
+Self = TypeVar("Self", bound="NewtonStackEngine")
 #: The part of all shares that is divided equally after a `learn_sample`.
 BACK = 3e-3
 #: Stands for a sum of losses that is not finite.
@@ -116,14 +117,17 @@ class NewtonStackEngine(StackEngine):
         from fiol.engine.round.reading import total_loss
 
         before = self.state
-        scores = [np.ascontiguousarray((Z * before.live) @ v) for v in before.v]
+        experts = [*before.v, *np.eye(self.members)[: len(before.alone)]]
+        scores = [np.ascontiguousarray((Z * before.live) @ v) for v in experts]
         losses = np.array([call(total_loss, self.loss, z, IN_ORDER, y, sample_weights)[0] for z in scores])
-        shares = before.share.copy()
+        shares = np.append(before.share, before.alone)
         super().learn_sample(call, rows, Z, y, sample_weights)
-        self.state.share[...] = self.updated_shares(shares, losses)
+        state = self.state
+        state.share[...], state.alone[...] = np.split(self.updated_shares(shares, losses), [len(state.share)])
 
     def learned_anew(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> NewtonStackEngine:
         old, fresh = self.state, self.new_state()
+        fresh = fresh._replace(alone=np.zeros_like(old.alone))
         fresh.v[...], fresh.live[...] = combined_weights(old), old.live
         new = self.with_state(fresh)
         new.learn(call, np.ascontiguousarray(Z), y, sample_weights)
@@ -133,7 +137,7 @@ class NewtonStackEngine(StackEngine):
         return new
 
     def updated_shares(self, share: Floats, losses: Floats) -> Floats:
-        """Return the shares of the stacks after rows with these sums of losses, by weights that did not change.
+        """Return the shares after rows with these sums of losses, by weights that did not change.
 
         As after a single row, exp(-loss / d) in one step; d is the unit of the loss. There are few such samples, so the
         stacks divide `BACK` equally, which lets one that was bad come back.
@@ -144,6 +148,18 @@ class NewtonStackEngine(StackEngine):
         losses = np.where(np.isfinite(losses), losses, WORST_SUM)
         new = share * np.exp((losses.min() - losses) / unit)
         return (1.0 - BACK) * new / new.sum() + BACK / len(new)  # type: ignore[no-any-return]
+
+    # --- the state as a whole -----------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Any]:
+        found = super().arrays()
+        return found if len(self.state.alone) else {name: a for name, a in found.items() if name != "stack.alone"}
+
+    def restored(self: Self, arrays: dict[str, Any]) -> Self:
+        if "stack.alone" in arrays:
+            return super().restored(arrays)
+        none = self.with_state(self.state._replace(alone=np.empty(0)))
+        return super(NewtonStackEngine, none).restored({**arrays, "stack.alone": np.empty(0)})
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -158,7 +174,9 @@ class NewtonStackEngine(StackEngine):
         state = self.state
         z, total = np.moveaxis(Z * state.live, -1, 0), np.zeros(Z.shape[:-1])
         own = [sum_of_products(v, z) for v in state.v]
-        score = sum_of_products(state.share, own)
+        score = sum_of_products([*state.share, *state.alone], [*own, *z[: len(state.alone)]])
+        for pi, s in zip(state.alone, z, strict=False):
+            total += pi * (s - score) ** 2
         for pi, P, s in zip(state.share, state.P, own, strict=True):
             within = sum_of_products(z, [sum_of_products(row, z) for row in P])
             total += pi * (np.maximum(within, 0.0) + (s - score) ** 2)

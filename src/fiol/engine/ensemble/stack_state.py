@@ -28,6 +28,7 @@ class StackState(NamedTuple):
     live: Any  #: [member] 1, or 0 for one that has been taken out
     losses: Any  #: [1 + member] sums of progressive losses: of the ensemble, of each member while it was live
     ticks: Any  #: see T, LAST, ...
+    alone: Any  #: [member] the weight of each by itself in the ensemble, or empty: then stacks have all of it
 
 
 def new_stack_state(stack: NewtonStack, members: int) -> StackState:
@@ -37,7 +38,8 @@ def new_stack_state(stack: NewtonStack, members: int) -> StackState:
     ticks = np.zeros(TICKS)
     ticks[NEXT] = ticks[SHRUNK] = 1.0
     v, share = np.full((stacks, members), 1.0 / members), np.full(stacks, 1.0 / stacks)
-    return StackState(v, one / stack.prior, one * stack.prior, share, np.ones(members), np.zeros(members + 1), ticks)
+    live, losses, alone = np.ones(members), np.zeros(members + 1), np.empty(0)
+    return StackState(v, one / stack.prior, one * stack.prior, share, live, losses, ticks, alone)
 
 
 def widened(state: StackState, width: int, prior: float) -> StackState:
@@ -45,7 +47,9 @@ def widened(state: StackState, width: int, prior: float) -> StackState:
     J, K = state.v.shape
     one = np.broadcast_to(np.eye(width), (J, width, width))
     v, share, live, losses = aligned((J, width), float), aligned(4, float), aligned(width, float), np.zeros(1 + width)
-    new = StackState(v, realigned(one / prior), realigned(one * prior), share, live, losses, np.zeros(TICKS))
+    information = realigned(one / prior), realigned(one * prior)
+    alone = aligned(width if len(state.alone) else 0, float)
+    new = StackState(v, *information, share, live, losses, np.zeros(TICKS), alone)
     for own, given in zip(narrowed(new, J, K), state, strict=True):
         own[...] = given
     return new
@@ -53,13 +57,16 @@ def widened(state: StackState, width: int, prior: float) -> StackState:
 
 def narrowed(state: StackState, J: int, K: int) -> StackState:
     """Return the first J stacks and K members of a state, in its own arrays."""
-    information = state.A[:, :K, :K], state.P[:, :K, :K]
-    return StackState(state.v[:, :K], *information, state.share[:J], state.live[:K], state.losses[: 1 + K], state.ticks)
+    information, ticks = (state.A[:, :K, :K], state.P[:, :K, :K]), state.ticks
+    return StackState(
+        state.v[:, :K], *information, state.share[:J], state.live[:K], state.losses[: 1 + K], ticks, state.alone[:K]
+    )
 
 
 def combined_weights(state: StackState) -> Any:
-    """Return the weights of the members in the ensemble's linear model: the sum of share_j v_j."""
-    return sum(share * v for share, v in zip(state.share, state.v, strict=True))
+    """Return the weights of the members in the ensemble's linear model: the sum of share_j v_j, and those alone."""
+    found: Any = sum(share * v for share, v in zip(state.share, state.v, strict=True))
+    return found + state.alone if len(state.alone) else found
 
 
 class ChoiceState(NamedTuple):

@@ -194,6 +194,8 @@ def mixed_lanes(like, known):
     for j in range(known.v.shape[0]):
         part = known.share[j] * load_lanes(flatten(known.v), j * len(like), like)
         v = v + choose(part != 0.0, part, 0.0)  # which is no product any more, to be fused with a sum
+    if known.alone.shape[0] > 0:
+        v = v + load_lanes(known.alone, 0, like)
     return v
 
 

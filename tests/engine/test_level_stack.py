@@ -1,0 +1,64 @@
+"""The stack of levels: little worse than the best level on few rows; losses are those of the scores."""
+
+import numpy as np
+import pytest
+
+import fiol
+from fiol.engine.level_stack import stack_of_levels
+from fiol.engine.levels_engine import LevelsEngine
+
+
+def scores_of_levels(best, rows=300, seed=0):
+    """Return scores of three levels, of which one is calibrated and others are noisier, and labels."""
+    draw = np.random.default_rng(seed)
+    z = 2.0 * draw.normal(size=rows)
+    y = np.where(draw.random(rows) < 1.0 / (1.0 + np.exp(-z)), 1.0, -1.0)
+    Z = z[:, None] + 3.0 * draw.normal(size=(rows, 3))
+    Z[:, best] = z
+    return Z, y
+
+
+@pytest.mark.parametrize("best", range(3))
+def test_stack_of_levels_loses_little_more_than_the_best_level(best):
+    call = lambda kernel, *arguments: kernel(*arguments)  # noqa: E731
+    extra = []
+    for seed in range(5):
+        Z, y = scores_of_levels(best, seed=seed)
+        stack = stack_of_levels(3, fiol.Logistic(), True)
+        stack.learn(call, Z, y, np.ones(len(y)))
+        losses = stack.mean_losses() * len(y)
+        extra.append(losses[0] - losses[1 + best])
+        assert stack.state.share.sum() + stack.state.alone.sum() == pytest.approx(1.0)
+        assert stack.state.alone.argmax() == best
+    assert np.mean(extra) < 6.0
+
+
+def test_progressive_loss_of_levels_is_that_of_their_scores():
+    draw = np.random.default_rng(1)
+    X = draw.normal(size=(150, 2))
+    y = np.sin(3.0 * X[:, 0]) + X[:, 1]
+    model = fiol.Learner(loss=fiol.Squared(), features=fiol.TableBasis(rows=60))
+    losses = []
+    for start in range(0, 150, 50):
+        some = slice(start, start + 50)
+        losses += (0.5 * (model.learn(X[some], y[some]) - y[some]) ** 2).tolist()
+        assert isinstance(model.core.engine, LevelsEngine)
+        assert model.progressive_loss == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+def test_older_files_of_levels_have_stacks_alone():
+    draw = np.random.default_rng(2)
+    X = draw.normal(size=(150, 2))
+    model = fiol.Learner(loss=fiol.Squared(), features=fiol.TableBasis(rows=60))
+    model.learn(X, X[:, 0] * X[:, 1])
+    engine = model.core.engine
+    older = {name: a for name, a in engine.arrays().items() if name != "levels/stack.alone"}
+    assert len(older) == len(engine.arrays()) - 1
+    new = engine.copy()
+    new.restore(older)
+    assert new.stack.state.alone.tolist() == []
+    assert "levels/stack.alone" not in new.arrays()
+    assert (
+        new.mixing.tolist()
+        == sum(s * v for s, v in zip(new.stack.state.share, new.stack.state.v, strict=True)).tolist()
+    )
