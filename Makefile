@@ -9,6 +9,7 @@ OLDEST_PYTHON ?= $(shell for python in python3.10 "$${PYENV_ROOT:-$$HOME/.pyenv}
 	"$$python" -c "" 2> /dev/null && echo "$$python" && break; done)
 # Tests that use other libraries.
 OLDEST_TESTS ?= tests/integrations tests/models tests/features tests/persistence/test_model_file.py tests/cli tests/test_plots.py tests/regret/test_comparator.py
+NOT_COMPILED := tests|cvxpy|databricks|fontTools|mlflow|onnxruntime|pip|pygments|schemathesis|setuptools
 # Three workers keep two cores busy: many tests wait for servers, signals and locks.
 PYTEST := -m pytest -n 3 --dist worksteal
 # Needs root.
@@ -114,10 +115,11 @@ $(VENV)/.reproduce: $(VENV)/.demo
 	touch $@
 
 # In one call: each takes seconds to find out what is there already. pip compiles modules in one process, `compileall` in
-# one process for each core, without the tests of libraries. Files that do not compile are not imported by any test.
+# one process for each core, without the tests of libraries and without libraries of which tests import little or nothing:
+# Python compiles those files when it imports them. Files that do not compile are not imported by any test.
 $(VENV)/.test: $(VENV)/.base pyproject.toml
 	$(BIN)/python -m pip install -q --no-compile -e ".[files,plots,reproduce]" --group test --group schemas
-	-@$(BIN)/python -m compileall -q -j 0 -x '/tests/' $(VENV)/lib > /dev/null
+	-@$(BIN)/python -m compileall -q -j 0 -x '/($(NOT_COMPILED))/' $(VENV)/lib > /dev/null
 	touch $@
 
 $(VENV)/.release: $(VENV)/.base pyproject.toml

@@ -351,7 +351,8 @@ def test_partial_fit_takes_chunks_whose_sample_weights_are_all_0(model, monkeypa
 # --- when to stop -----------------------------------------------------------------------------
 
 
-def test_fit_stops_when_the_loss_no_longer_improves():
+def test_fit_stops_when_the_loss_no_longer_improves(monkeypatch):
+    interpret(monkeypatch)
     X, codes = blobs()
     model = FIOLClassifier(random_state=0, n_iter_no_change=2, tol=1e-2, step_size="single").fit(X, codes)
     losses = np.array(model.loss_curve_)

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from campaigns import damage
+from interpreted import interpret
 
 import fiol
 from fiol.persistence import memory, model_file, records
@@ -47,7 +48,9 @@ def softmax_ensemble(path):
 
 def classifier(path):
     X = np.eye(8)[[3, 5, 7, 1, 2, 4]]
-    fiol.FIOLClassifier("hinge", max_iter=1, shuffle=False).fit(X, ["a", "b", "c"] * 2).save(path)
+    with pytest.MonkeyPatch.context() as patch:
+        interpret(patch)
+        fiol.FIOLClassifier("hinge", max_iter=1, shuffle=False).fit(X, ["a", "b", "c"] * 2).save(path)
 
 
 def claim(path, features):
