@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,11 +45,11 @@ class ExportedBasis(NamedTuple):
     weights: Floats  #: [score, feature] of all features, hats and nodes included
     names: list[Any]  #: of all features
 
-    def combined(self, factors: Floats) -> ExportedBasis:
-        """Return the basis of other scores: [new score, score] factors of the scores that these are sums of."""
-        slots = [one._replace(curve=None if one.curve is None else factors @ one.curve) for one in self.slots]
-        pairs = [one._replace(nodes=np.tensordot(factors, one.nodes, 1)) for one in self.pairs]
-        return ExportedBasis(slots, pairs, factors @ self.weights, self.names)
+    def of_scores(self, chosen: Callable[[Floats], Floats]) -> ExportedBasis:
+        """Return the basis of other scores: of an array with a row per score, `chosen` returns one with their rows."""
+        slots = [one._replace(curve=None if one.curve is None else chosen(one.curve)) for one in self.slots]
+        pairs = [one._replace(nodes=chosen(one.nodes)) for one in self.pairs]
+        return ExportedBasis(slots, pairs, chosen(self.weights), self.names)
 
 
 def exported_basis(core: Any, weights: Floats) -> ExportedBasis | None:

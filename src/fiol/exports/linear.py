@@ -183,16 +183,21 @@ def of_estimator(estimator: Any, complete: bool) -> ExportedModel:
     if not hasattr(estimator, "classes_"):
         return dataclasses.replace(found, labels=None, per_class=False)
     labels = estimator.classes_.tolist()
-    chosen = np.eye(len(labels))[[inside.classes.index(label) for label in labels]]
-    if len(labels) == 2:
-        chosen = chosen[1:] if isinstance(inside, OneVsRest) else chosen[1:] - chosen[:1]
+    order = [inside.classes.index(label) for label in labels]
+
+    def chosen(scores: Floats) -> Floats:
+        found = scores[order]
+        if len(labels) != 2:
+            return found
+        return found[1:] if isinstance(inside, OneVsRest) else found[1:] - found[:1]
+
     return dataclasses.replace(
         found,
-        weights=chosen @ found.weights,
-        intercepts=chosen @ found.intercepts,
+        weights=chosen(found.weights),
+        intercepts=chosen(found.intercepts),
         labels=labels,
         per_class=len(labels) != 2,
-        basis=None if found.basis is None else found.basis.combined(chosen),
+        basis=None if found.basis is None else found.basis.of_scores(chosen),
     )
 
 
