@@ -251,6 +251,8 @@ def test_spark_unusual_data(spark, frame):
         FIOLClassifier(labelCol="clicked", featuresCol="city").fit(frame)
     with pytest.raises(ValueError, match="mode must be one of"):
         FIOLClassifier(labelCol="clicked", mode="all").fit(frame)
+    with pytest.raises(ValueError, match="'softmax' is for more than two classes"):
+        FIOLClassifier(labelCol="clicked", loss="softmax").fit(frame)
     with pytest.raises(ValueError, match="makes one pass"):
         FIOLClassifier(labelCol="clicked", passes=2).fit(frame.select(*FEATURES, "clicked"))
 

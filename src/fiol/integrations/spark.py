@@ -46,6 +46,7 @@ try:
 except ImportError as error:
     raise ImportError("fiol.spark needs PySpark: pip install fiol[spark]") from error
 
+from fiol.components.joint_losses import JointLoss
 from fiol.features.frames import arrow
 from fiol.features.table_encoding import TableEncoding
 from fiol.integrations.parameters import make_update
@@ -247,7 +248,10 @@ class FIOLClassifier(_SparkEstimator, ClassColumns):
         name = self.getOrDefault("loss")
         if name == "auto":
             name = "log_loss" if len(classes) == 2 else "softmax"
-        return component_named(name, {**CLASSIFICATION, **JOINT})
+        loss = component_named(name, {**CLASSIFICATION, **JOINT})
+        if isinstance(loss, JointLoss) and len(classes) == 2:
+            raise ValueError(f"loss={name!r} is for more than two classes: for two, 'auto' is the logistic loss")
+        return loss
 
     def _model(self, learner: Learner, rows: SparkRows, figures: list[PartFigures]) -> FIOLClassificationModel:
         return FIOLClassificationModel(learner, rows, figures)
