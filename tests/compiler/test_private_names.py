@@ -355,12 +355,12 @@ def test_pipelines_are_built_by_documented_names():
 
 UNFIT = """
 import warnings
-from fiol.compiler.linking import dispatchers
+from fiol.compiler.linking import libraries
 
-def refused(self, sig):
+def refused(library, ir_module):
     raise AttributeError("no such name")
 
-dispatchers.UntestedDispatcher.compile = refused
+libraries.parsed_module = refused
 import numpy as np, fiol
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

@@ -51,8 +51,7 @@ def dispatcher(kind: Any, function: Callable[..., Any], options: dict[str, Any])
 
 def inlined_with(function: Callable[..., Any], fastmath: Any) -> Any:
     """Compile `function` into the kernels that call it, with sums reordered as `fastmath` allows."""
-    kind = linking.dispatcher_class() if "pipeline_class" in INNER else InlinedFunction
-    return dispatcher(kind, function, {**INNER, "fastmath": fastmath})
+    return dispatcher(InlinedFunction, function, {**INNER, "fastmath": fastmath})
 
 
 def inlined(function: Callable[..., Any]) -> Any:

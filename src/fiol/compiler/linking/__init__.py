@@ -51,13 +51,6 @@ def options() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"pipeline_class": KERNEL_PIPELINE}, {"pipeline_class": INLINED_PIPELINE}
 
 
-def dispatcher_class() -> Any:
-    """Return the class of dispatchers of functions that are linked into kernels."""
-    from fiol.compiler.linking.dispatchers import InlinedDispatcher
-
-    return InlinedDispatcher
-
-
 @functools.cache
 def passes_self_test() -> bool:
     """Return whether linked code passes its self-test in this process; warn if it does not."""

@@ -12,11 +12,11 @@ OPTIONS: dict[str, Any] = {"error_model": "numpy", "forceinline": True, "no_cfun
 
 def check() -> None:
     """Compile a kernel with an inlined function, a loop and an error; raise if it does not do what it should."""
-    from fiol.compiler.linking.dispatchers import UntestedDispatcher
     from fiol.compiler.linking.pipelines import INLINED_UNTESTED, KERNEL_UNTESTED
+    from fiol.compiler.options import InlinedFunction
 
     inner = {**OPTIONS, "nopython": True, "no_cpython_wrapper": True, "fastmath": {"reassoc"}}
-    part = partial(UntestedDispatcher, targetoptions=inner, pipeline_class=INLINED_UNTESTED)
+    part = partial(InlinedFunction, targetoptions=inner, pipeline_class=INLINED_UNTESTED)
 
     @part
     def half(x):  # type: ignore[no-untyped-def]
