@@ -29,15 +29,11 @@ class InlinedLibrary(JITCodeLibrary):
         self._shared_module: Any = None
 
     def add_ir_module(self, ir_module: Any) -> None:
-        module = self.parsed(ir_module)
+        module = optimized_by_function(self, ir_module)
         if self._final_module is None:
             self._final_module = module
         else:
             self._final_module.link_in(module)
-
-    def parsed(self, ir_module: Any) -> Any:
-        """Return a module as LLVM has it; it is optimized with the kernel around it."""
-        return parsed_module(self, ir_module)
 
     def finalize(self) -> None:
         for function in self._final_module.functions:
@@ -71,18 +67,6 @@ class LoopLibrary(InlinedLibrary):
     The order in which a vectorized loop adds is decided here, so it is the same in all kernels that contain the loop.
     """
 
-    def parsed(self, ir_module: Any) -> Any:
-        """Return a module whose functions are optimized, each by itself, before its parts are inlined."""
-        module = parsed_module(self, ir_module)
-        if BY_MODULE:
-            self._optimize_functions(module)
-        else:  # without the declarations, which are most
-            for function in module.functions:
-                if not function.is_declaration:
-                    passes, builder = self._codegen._function_pass_manager()
-                    passes.run(function, builder)
-        return module
-
     def finalize(self) -> None:
         link_parts(self)
         self._optimize_final_module()
@@ -93,7 +77,7 @@ class KernelLibrary(JITCodeLibrary):
     """Machine code with all its parts inside."""
 
     def add_ir_module(self, ir_module: Any) -> None:
-        self._final_module.link_in(parsed_module(self, ir_module))
+        self._final_module.link_in(optimized_by_function(self, ir_module))
 
     def finalize(self) -> None:
         link_parts(self)
@@ -107,10 +91,17 @@ class KernelLibrary(JITCodeLibrary):
                 self._codegen.set_env(variable.name, environment)
 
 
-def parsed_module(library: Any, ir_module: Any) -> Any:
-    """Return a module of llvmlite as one of LLVM, for the library that it will be in."""
+def optimized_by_function(library: Any, ir_module: Any) -> Any:
+    """Return a module whose functions are optimized, each by itself."""
     module = llvm.parse_assembly(cgutils.normalize_ir_text(str(ir_module)))
     module.name, module.data_layout = ir_module.name, library._codegen._data_layout
+    if BY_MODULE:
+        library._optimize_functions(module)
+    else:  # without the declarations, which are most
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = library._codegen._function_pass_manager()
+                passes.run(function, builder)
     return module
 
 
