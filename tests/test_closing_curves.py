@@ -119,7 +119,7 @@ def test_times_of_day_close():
     learner = learned(frame, y)
     assert learner.table_encoding.columns[0].kind == "time"
     assert [name for name in learner.names if name.startswith("at~") and "&" not in name] == [
-        f"at~{k:.1f}" for k in range(24)
+        f"at~{k}" for k in range(24)
     ]
     assert np.mean((learner.scores(frame) - y)[300:] ** 2) < 0.05 * np.var(y)
 

@@ -84,7 +84,7 @@ def test_names_of_hats_and_nodes_have_column_and_value():
     learner = new()
     learner.learn(frame, y)
     names = learner.names
-    assert {"a", "a is missing", "city=A", "day.hour=0", "k~3.0", "k=3 & city=A", "a is missing & city=B"} <= {
+    assert {"a", "a is missing", "city=A", "day.hour=0", "k~3", "k=3 & city=A", "a is missing & city=B"} <= {
         *names,
         *(" & ".join(reversed(str(name).split(" & "))) for name in names),
     }
@@ -624,3 +624,17 @@ def test_pairs_that_explain_nothing_learn_slowly():
     strong = np.repeat((basis.left == 0) & (basis.right == 1), basis.node_counts)
     assert units[strong].max() <= 1.0
     assert np.median(units[~strong]) == 4.0
+
+
+def test_names_of_hats_are_short_and_tell_all_knots_apart():
+    draw = np.random.default_rng(6)
+    frame = pd.DataFrame({"a": draw.normal(size=300), "near": 1e6 + draw.random(300) / 1e3})
+    model = fiol.Learner(loss=fiol.Squared(), features="auto", compiled=False)
+    model.learn(frame, draw.normal(size=300))
+    basis, names = model.core.levels.basis, model.names
+    assert len({*names}) == len(names)
+    for column, digits in (("a", 6), ("near", 12)):
+        hats = [name.removeprefix(f"{column}~") for name in names if name.startswith(f"{column}~") and "&" not in name]
+        slot = 0 if column == "a" else 1
+        knots = basis.knots[basis.first_knots[slot] :][: basis.counts[slot]]
+        assert hats == [f"{knot:.{digits}g}" for knot in knots]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,19 @@ def shown_knots(basis: ColumnBasis, slot: int) -> Any:
     return knots_of(basis, slot) * (CYCLES[period].unit if period else 1.0)
 
 
+def knot_texts(basis: ColumnBasis, slot: int) -> list[str]:
+    """Return the text of every knot of a slot in its unit: as few digits as tell them apart, but six at least.
+
+    Names of features follow from knots whenever they are read, and are not part of model files.
+    """
+    knots = shown_knots(basis, slot)[: -1 if basis.period[slot] else None].tolist()
+    for digits in (6, 9, 12):
+        found = [f"{knot:.{digits}g}" for knot in knots]
+        if len({*found}) == len(found):
+            return found
+    return list(map(repr, knots))
+
+
 def points_of(basis: ColumnBasis, slot: int) -> Any:
     """Return the knots of a slot that are points of its grids."""
     start = int(basis.counts[:slot].sum())
@@ -62,11 +76,12 @@ def point_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[
     slots, found = basis.slots_of(roles), list[list[str]]()
     for s, column in enumerate(slot_names(basis, names, roles)):
         if basis.period[s]:
-            found.append([*(f"{column}{HAT}{knot:.6g}" for knot in shown_knots(basis, s)[:-1]), column + MISSING])
+            found.append([*(f"{column}{HAT}{knot}" for knot in knot_texts(basis, s)), column + MISSING])
             continue
         if basis.numeric[s]:
             sign = "=" if basis.few[s] else HAT
-            found.append([*(f"{column}{sign}{point:.12g}" for point in points_of(basis, s)), column + MISSING])
+            points = compress(knot_texts(basis, s), np.isin(knots_of(basis, s), points_of(basis, s)).tolist())
+            found.append([*(f"{column}{sign}{point}" for point in points), column + MISSING])
             continue
         own = [f"{column}={OTHERS}"] * int(basis.points[s])
         for i in np.flatnonzero(slots[: len(basis.codes)] == s).tolist():
@@ -80,9 +95,7 @@ def hat_names(basis: ColumnBasis, names: Sequence[Any], roles: Roles) -> list[st
     """Return the names of all hats: the column, and the knot where the hat is 1."""
     columns = slot_names(basis, names, roles)
     return [
-        f"{columns[s]}{HAT}{knot!r}"
-        for s in np.flatnonzero(basis.hat_counts).tolist()
-        for knot in (shown_knots(basis, s).round(9)[:-1] if basis.period[s] else knots_of(basis, s)).tolist()
+        f"{columns[s]}{HAT}{knot}" for s in np.flatnonzero(basis.hat_counts).tolist() for knot in knot_texts(basis, s)
     ]
 
 
