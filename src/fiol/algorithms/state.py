@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from math import prod
 from typing import Any, NamedTuple
@@ -138,6 +139,27 @@ def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
 
 #: From this many bytes on, numpy asks for huge pages, of which a single feature would make 2 MB resident.
 LARGE = 2**22
+#: Bytes of a small page, and entries that are looked at to choose between small and huge ones.
+SMALL_PAGE, LOOKED_AT = 4096, 2**17
+
+
+def use_huge_pages(records: Any, indices: Any, size: int) -> None:
+    """Ask for huge pages for an array of `aligned` if these features, of `size` bytes each, are on half of its pages.
+
+    Where rows have features from all over a large array, most of the time goes to finding its small pages. Pages that
+    are in use stay as they are.
+    """
+    pages = records.nbytes // SMALL_PAGE
+    if records.nbytes < LARGE or 2 * len(indices) < pages or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return
+    used = np.zeros(pages + 1, bool)
+    used[indices[:LOOKED_AT].astype(np.int64) * size // SMALL_PAGE] = True
+    memory = records
+    while isinstance(memory, (np.ndarray, memoryview)):
+        memory = memory.base if isinstance(memory, np.ndarray) else memory.obj
+    if 2 * np.count_nonzero(used) >= pages and isinstance(memory, mmap.mmap):
+        with contextlib.suppress(OSError):  # a system without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
 
 
 def untouched(size: int) -> Any:

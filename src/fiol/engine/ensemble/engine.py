@@ -467,6 +467,11 @@ class EnsembleEngine(Engine):
         self.fast_path = NO_FAST_PATH
         self.members_in_use.undo_growth(storage[1])
 
+    def fit_in(self, chunk: Chunk) -> None:
+        super().fit_in(chunk)
+        if self.group is not None:
+            self.group.use_huge_pages(chunk.indices)
+
     def make_place(self, features: int, longest: int) -> bool:
         replaced = self.members_in_use.make_place(features, longest)
         if replaced:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fiol.algorithms.plan import Plan
-from fiol.algorithms.state import FLOAT_ROUNDS, START, Clock, State, aligned, realigned
+from fiol.algorithms.state import FLOAT_ROUNDS, START, Clock, State, aligned, realigned, use_huge_pages
 from fiol.components.component import Component
 from fiol.components.lane_checks import check_lanes
 from fiol.components.losses import Loss
@@ -332,6 +332,10 @@ class LaneGroup:
             new = aligned(max(features, 2 * self.features) * self.record_size, self.dtype)
             new[: self.records.shape[0]] = self.records
             self.records = new
+
+    def use_huge_pages(self, indices: Any) -> None:
+        """Ask for huge pages if these features are all over the records."""
+        use_huge_pages(self.records, indices, self.record_size * self.records.itemsize)
 
     def make_place(self, features: int, longest: int) -> bool:
         """Allocate memory for this many features, and for rows of `longest` entries; whether arrays were replaced."""
