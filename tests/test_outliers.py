@@ -66,6 +66,18 @@ def test_outlier_costs_fit_at_most_a_hundredth(cell):
         assert found > 0.99 * model.score(new_X, new_labels) > 0.85
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 100.0])
+def test_fit_follows_columns_that_are_nearly_constant_in_most_rows(size):
+    for seed in range(6):
+        draw = np.random.default_rng(seed)
+        X = draw.normal(size=(600, 4))
+        odd = draw.random(600) < 0.07
+        X[:, 1] = 3.3 + np.where(odd, size, 1e-8) * draw.normal(size=600)
+        y = X[:, 0] + 0.5 * draw.normal(size=600)
+        model = fiol.FIOLRegressor(random_state=seed).fit(X[:300], y[:300])
+        assert model.score(X[300:], y[300:]) > 0.7
+
+
 def test_column_that_changes_its_scale_is_followed():
     X, _, y = rows()
     X[2000:, 0] *= 1000.0

@@ -294,14 +294,15 @@ class Engine(KernelCaller, ABC):
     def raise_peaks(self, largest: Floats) -> None:
         """Let the largest values of the first features be at least these."""
 
-    def without_outliers(self, chunk: Chunk) -> Chunk:
+    def without_outliers(self, chunk: Chunk, among: Chunk | None = None) -> Chunk:
         """Return rows whose values are no larger than those that have been learned from (`learned_value`).
 
         For further passes over the same rows: an outlier would otherwise raise the unit of its feature in each of them.
+        The rows may be `among` more, by which it is decided what is rare.
         """
         if not self.knows_scales or not chunk.data.shape[0]:
             return chunk
-        return cut_outliers(chunk, self.scales(int(chunk.indices.max()) + 1), self.centering)
+        return cut_outliers(chunk, self.scales(int(chunk.indices.max()) + 1), self.centering, among)
 
     @abstractmethod
     def centered_storage(self, centering: Centering) -> Any:

@@ -346,7 +346,7 @@ class LevelsEngine(Engine):
         for level in self.levels:
             level.expect_random_order()
 
-    def without_outliers(self, chunk: Chunk) -> Chunk:
+    def without_outliers(self, chunk: Chunk, among: Chunk | None = None) -> Chunk:
         return chunk  # every level learns from its own features, without their outliers
 
     def raise_peaks(self, largest: Floats) -> None:

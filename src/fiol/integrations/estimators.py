@@ -293,7 +293,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
             judge = None
             if rest is not None:
                 held = rest, y[held_out], sample_weights[held_out]
-                judge = HeldBackLoss(learner, *held) if back is not None else partial(score, learner, *held)
+                judge = HeldBackLoss(learner, *held, chunk) if back is not None else partial(score, learner, *held)
             passes = Passes(learner, chunk, y, sample_weights, tail)
             last.append(passes if back is None else Passes(learner, *held, 1.0 if self.shuffle else 0.0))
             runs.append(EpochRun(passes, judge, None if back is None else learner.core))

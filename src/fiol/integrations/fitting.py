@@ -98,19 +98,21 @@ def r2(learner: Learner, chunk: Chunk, y: Floats, sample_weights: Floats) -> flo
 
 
 class HeldBackLoss:
-    """`HeldBackLoss(learner, chunk, y, sample_weights)()`: minus the mean loss of rows held back, after a pass.
+    """`HeldBackLoss(learner, chunk, y, sample_weights, among)()`: minus the mean loss of rows held back, after a pass.
 
     No member has learned from these rows, so the stack may learn from them (`Engine.restack`). Outliers are left out:
-    one of them could have a larger loss than all other rows, and would decide about the number of passes.
+    one of them could have a larger loss than all other rows, and would decide about the number of passes. What is rare
+    is decided by all rows, `among` which these are.
     """
 
-    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats) -> None:
-        self.learner, self.chunk, self.targets, self.first = learner, chunk, (y, sample_weights), True
+    def __init__(self, learner: Learner, chunk: Chunk, y: Any, sample_weights: Floats, among: Chunk) -> None:
+        self.learner, self.chunk, self.targets, self.among = learner, chunk, (y, sample_weights), among
+        self.first = True
 
     def __call__(self) -> float:
         engine = self.learner.engine
         if self.first:  # the sizes of values are known after the first pass
-            self.chunk, self.first = engine.without_outliers(self.chunk), False
+            self.chunk, self.first = engine.without_outliers(self.chunk, self.among), False
         return -self.learner.core.mean_loss(engine.restack(self.chunk, *self.targets), *self.targets)
 
 
