@@ -1,6 +1,6 @@
 """Seeded faults in the library's own code, one at a time: some test must detect each.
 
-    python tests/campaigns/mutants.py [--count N] [--seed N] [--module PART...] [--only NUMBER] [--seconds N] [--jobs N]
+    python tests/campaigns/mutants.py [--count N] [--seed N] [--module PART...] [--seconds N] [--examples N]
 
 All tests are collected once, in the interpreter (NUMBA_DISABLE_JIT=1), and run once, to see which lines each of them
 visits. Then, fault by fault, a process is forked in which one function has other code, and the tests that visit the
@@ -72,7 +72,7 @@ LEFT_OUT = (
 UNFORKED = ("polars", "frames_agree")
 #: A test that takes more seconds while its lines are recorded is left out.
 LONG = 4.0
-#: Most examples of a test of hypothesis.
+#: Most examples of a test of hypothesis while its lines are recorded, and while faults are judged without `--examples`.
 EXAMPLES = 15
 #: Calls of a function whose lines are recorded, for each test.
 CALLS = 20
@@ -372,12 +372,13 @@ class Campaign:
     def __init__(self, options: Any) -> None:
         self.options = options
         self.results: list[dict[str, Any]] = []
+        self.draws: Callable[[int], int] = lambda own: min(own, EXAMPLES)
 
     def pytest_collection(self) -> None:
         from hypothesis import Phase, settings
 
         full = settings.max_examples.fget  # type: ignore[attr-defined]
-        few = property(lambda own: min(full(own), EXAMPLES))  # also for settings inside of tests
+        few = property(lambda own: self.draws(full(own)))  # also for settings inside of tests
         type.__setattr__(settings, "max_examples", few)
         plain = settings.get_profile("default")
         settings.register_profile(
@@ -395,6 +396,8 @@ class Campaign:
     def pytest_runtestloop(self, session: Any) -> bool:
         items = {item.nodeid: item for item in session.items}
         visits = self.visits(items)
+        if self.options.examples is not None:
+            self.draws = lambda own: max(1, round(own * self.options.examples))
         by_line: dict[str, list[str]] = collections.defaultdict(list)
         for name, (seconds, _, lines) in visits.items():
             if name in items and seconds is not None:
@@ -549,6 +552,9 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", default=["tests", "src/fiol"], help="only these tests (all)")
     parser.add_argument("--only", type=int, nargs="+", help="the faults of these numbers")
     parser.add_argument("--seconds", type=float, default=20.0, help="longest time of the tests for one fault (20)")
+    parser.add_argument(
+        "--examples", type=float, help="parts of the examples that each test draws (at most 15 examples)"
+    )
     parser.add_argument("--jobs", type=int, default=1, help="faults at once (1)")
     parser.add_argument("--visits", default=str(ROOT / "build" / "visits.json"), help="which test visits which line")
     parser.add_argument("--json", type=Path, help="write the outcome of each fault here")
