@@ -186,11 +186,16 @@ def numeric_text(draw, name, rows, missing):
     return Column(name, drawn(draw, some, rows, missing), pa.string(), spec="numeric_text")
 
 
+def values_in(cells):
+    """Return how many cells are not missing: a column of numbers or dates may have a ninth as many others."""
+    return sum(cell is not None for cell in cells)
+
+
 def marked(draw, name, rows, missing):
     found, few = number(draw, name, rows, missing), draw.random() < 0.5
     places = [k for k in range(1, rows) if draw.random() < 0.1]
     found.typed = [None if k in places else x for k, x in enumerate(found.typed)]
-    odd = places[: max(0, rows // 30)] if few else []
+    odd = places[: values_in(found.typed) // 30] if few else []
     found.raw = [("odd" if k in odd else draw.choice(MARKERS)) if k in places else x for k, x in enumerate(found.typed)]
     return found
 
@@ -208,8 +213,8 @@ def odd_dates(draw, name, rows, missing):
     some = [f"{k % 24}:{k:02}" for k in range(9, 60, 7)] if form == "%H:%M" else [day.strftime(form) for day in days]
     found = Column(name, drawn(draw, some, rows, missing), pa.string())
     odd = [k for k in range(1, rows) if draw.random() < 0.1]
-    few = odd[: rows * 3 // 100]
     found.typed = [None if k in odd else text for k, text in enumerate(found.typed)]
+    few = odd[: values_in(found.typed) * 3 // 100]
     found.raw = list(found.typed)
     for k in odd:
         found.raw[k] = draw.choice(["odd", "31/31/2011", "25:61", "7"]) if k in few else draw.choice(MARKERS)
