@@ -53,6 +53,24 @@ def test_features_of_too_few_rows_are_dropped():
     assert watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen[:, 0].tolist() == [0.0, 1.0]
 
 
+def test_missing_values_count_as_rows_of_their_feature():
+    X = np.zeros((WINDOW, 2))
+    X[0::2, 1], X[1::4, 0] = 1.0, np.arange(1.0, 5.0)  # feature 0 has 4 values, and is missing in 8 rows, the first one
+    indicators = np.array([1, -1], np.int32)
+    found = watched_rows(NO_ROWS, fiol.to_chunk(X), indicators).seen
+    assert found[:, :2].tolist() == [[0.0, 11.0], [1.0, 8.0]]
+    np.testing.assert_array_equal(found, row_by_row(X, indicators))
+
+
+def test_statistics_do_not_depend_on_rare_features():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((WINDOW, 3))
+    rare = np.zeros((WINDOW, 50 * WINDOW))
+    rare[np.repeat(np.arange(WINDOW), 50), rng.permutation(50 * WINDOW)] = 1.0
+    found = watched_rows(NO_ROWS, fiol.to_chunk(np.hstack([X, rare])), None).seen
+    np.testing.assert_array_equal(found, watched_rows(NO_ROWS, fiol.to_chunk(X), None).seen)
+
+
 def test_empty_events_are_rows_of_the_statistics():
     X = np.random.default_rng(4).random((12, 2)) + 3.0
     X[[3, 5, 11]] = 0.0

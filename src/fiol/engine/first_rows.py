@@ -35,7 +35,12 @@ def with_rows(
     indicators : see `Engine.indicators`.
     """
     names, columns = np.unique(np.concatenate([seen[:, 0], features]), return_inverse=True)
-    known, columns = columns[: len(seen)], columns[len(seen) :]
+    counts = np.bincount(columns, np.append(seen[:, 1], np.ones(len(features))), minlength=len(names))
+    likely = may_be_centered(names, counts.astype(np.float64), rows + more, indicators)  # integers if empty
+    (known, columns), places = np.split(columns, [len(seen)]), np.cumsum(likely) - 1
+    seen, known = seen[likely[known]], places[known[likely[known]]]
+    numbers, values, columns = numbers[likely[columns]], values[likely[columns]], places[columns[likely[columns]]]
+    names = names[likely]
     start = np.tile([0.0, 0.0, 0.0, np.inf, -np.inf, 0.0, 0.0, 0.0], (len(names), 1))
     start[known] = seen
     x, there = np.zeros((more + 1, len(names))), np.zeros((more, len(names)), bool)
@@ -61,13 +66,26 @@ def with_rows(
     return found[found[:, 1] >= fewest_rows(rows + more)]  # type: ignore[no-any-return]
 
 
-def fill_missing(x: Floats, there: Floats, names: Floats, start: Floats, indicators: Indices) -> None:
-    """Write the mean of the values so far where a row has the indicator of a missing value."""
+def places_of_indicators(names: Floats, indicators: Indices) -> tuple[Any, Any]:
+    """Return the places of features among sorted names, and of the indicators of their missing values there."""
     numbered = np.flatnonzero(names < len(indicators))
     indicator = indicators[names[numbered].astype(np.int64)]
     place = np.searchsorted(names, indicator)
     found = (place < len(names)) & (names[np.minimum(place, len(names) - 1)] == indicator) if len(names) else place > 0
-    for column, indicated in zip(numbered[found], place[found], strict=True):
+    return numbered[found], place[found]
+
+
+def may_be_centered(names: Floats, counts: Floats, rows: float, indicators: Indices) -> Any:
+    """Return which features are in enough of the first rows, given in how many each is, or indicate missing values."""
+    column, indicator = places_of_indicators(names, indicators)
+    counts[column] += counts[indicator]  # a missing value counts as one
+    counts[indicator] = np.inf
+    return counts >= fewest_rows(rows)
+
+
+def fill_missing(x: Floats, there: Floats, names: Floats, start: Floats, indicators: Indices) -> None:
+    """Write the mean of the values so far where a row has the indicator of a missing value."""
+    for column, indicated in zip(*places_of_indicators(names, indicators), strict=True):
         count, total = start[column, 1], start[column, 2]
         for r in range(len(there)):
             if not there[r, column] and there[r, indicated] and count > 0.0:
