@@ -171,7 +171,7 @@ def test_threads_of_single_events_answer_as_one_thread_in_some_order(name):
 
 #: A script that forks twice while another thread compiles, and lets both children use models.
 FORK_WHILE_COMPILING = """
-import os, threading, time, warnings
+import os, threading, time, traceback, warnings
 
 warnings.simplefilter("ignore", DeprecationWarning)
 from fiol import FIOL, Constant, Learner, Logistic, Squared
@@ -195,6 +195,8 @@ for delay in (0.0, 0.7):
         except RuntimeError as error:
             assert "forked while another thread" in str(error), error
         os._exit(0)
+    except BaseException:
+        traceback.print_exc()
     finally:
         os._exit(1)
 thread.join()
