@@ -132,6 +132,19 @@ def test_frames_that_have_grown_or_changed_are_named_by_rows(table, tmp_path, li
         fiol.train(library(frame[::-1]), "sold", algorithm="FIOL", output=path, resume=True)
 
 
+def test_digests_of_frames_are_of_categories_and_not_of_their_codes(table, tmp_path):
+    _, frame = table
+    frame = frame.assign(kind=frame["city"].astype("category"))
+    path, given = tmp_path / "model.fiol", {"target": "sold", "algorithm": "FIOL"}
+    fiol.train(frame, **given, output=path)
+    grown = pd.concat([frame, frame[:1].assign(kind="Aachen")], ignore_index=True).astype({"kind": "category"})
+    with pytest.warns(UserWarning, match="a frame has grown since the run was finished"):  # other codes
+        fiol.train(grown, **given, output=path, resume=True)
+    renamed = frame.assign(kind=frame["kind"].cat.rename_categories(str.upper))
+    with pytest.raises(SourceError, match="a frame has changed: its first"):  # the same codes
+        fiol.train(renamed, **given, output=path, resume=True)
+
+
 @contextlib.contextmanager
 def interrupted(monkeypatch, rows):
     """Write a checkpoint and interrupt training after some rows."""

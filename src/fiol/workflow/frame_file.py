@@ -28,11 +28,28 @@ class FrameFile(io.BytesIO):
         from fiol.readers.columns import arrow_module
 
         arrow = arrow_module()
-        write(self.table.schema.serialize().to_pybytes())
+        table = with_values(self.table)
+        write(table.schema.serialize().to_pybytes())
         for start in range(0, count, ROWS_AT_ONCE):
             rows = arrow.array(range(start, min(start + ROWS_AT_ONCE, count)))
-            for batch in self.table.take(rows).combine_chunks().to_batches():
+            for batch in table.take(rows).combine_chunks().to_batches():
                 write(batch.serialize().to_pybytes())
+
+
+def with_values(table: Any) -> Any:
+    """Return an Arrow table with values in the place of categories, whose codes depend on all rows.
+
+    >>> import pyarrow
+    >>> with_values(pyarrow.table({"city": pyarrow.array(["Rome", "Oslo"]).dictionary_encode()}))["city"].type
+    DataType(string)
+    """
+    from fiol.readers.columns import arrow_module
+
+    types = arrow_module("pyarrow.types")
+    for k, field in enumerate(table.schema):
+        if types.is_dictionary(field.type):
+            table = table.set_column(k, field.name, table.column(k).cast(field.type.value_type))
+    return table
 
 
 def frame_file(frame: Any, target: str, y: Any = None) -> FrameFile:
