@@ -184,6 +184,7 @@ def test_send_streams_files_and_pipes(tmp_path):
     ("text", "words", "message"),
     [
         ('{"size": 1, "y": "no"}\n[1]\n', (), "standard input:2: must be an object {...}, got [1]"),
+        ('[{"size": 1, "y": "no"}]\n', (), 'standard input:1: must be an object {...}, got [{"size"'),
         ('{"size": 1, "y": "no"}\n\n{"size"\n', (), "standard input:3: is no JSON: Expecting ':' delimiter"),
         ('{"size": 1, "y": "no", "n": 1}\n{"size": 2, "y": "no"}\n', ("--id", "n"), "row 2 has no 'n': {\"size\": 2"),
         ('{"size": 1, "y": "no"}\n', ("--weight", "n"), "row 1 has no 'n'"),
@@ -212,6 +213,12 @@ def test_send_reads_pipes_that_begin_with_a_byte_order_mark(tmp_path, text):
 
 def test_send_names_columns_as_training_does(tmp_path):
     assert [*text_rows_in(io.StringIO(",a,a\n1,2,3\n"), "x")] == [{"Unnamed: 0": "1", "a": "2", "a.1": "3"}]
+
+
+@pytest.mark.parametrize("delimiter", ",\t;|")
+def test_send_finds_delimiters_as_training_does(delimiter):
+    text = f'"a, b"{delimiter}c{delimiter}d\n1{delimiter}2{delimiter}3\n'
+    assert [*text_rows_in(io.StringIO(text), "x")] == [{"a, b": "1", "c": "2", "d": "3"}]
 
 
 def test_send_names_the_address_that_does_not_answer(monkeypatch):
