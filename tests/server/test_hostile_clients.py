@@ -71,6 +71,13 @@ def test_pages_of_other_sites_and_names_are_refused(tmp_path):
         assert client.get("/status", headers={"origin": "http://evil.example"}).status == 403
         assert client.get("/status", headers={"origin": f"http://127.0.0.1:{client.port}"}).status == 200
         assert client.get("/status", headers={"origin": "http://127.0.0.1:1"}).status == 403  # of another server here
+        for origin, host, status in (
+            ("https://localhost", "localhost:443", 200),  # a proxy that adds the usual port
+            ("http://localhost", "localhost:80", 200),
+            ("http://localhost", "localhost:443", 403),
+            ("null", "localhost", 403),
+        ):
+            assert client.get("/status", headers={"origin": origin, "host": host}).status == status
         assert client.get("/status", headers={"host": "evil.example"}).status == 421
         answer = client.request("POST", "/models/m/learn", body=b"{}", headers={"content-type": "text/plain"})
         assert answer.status == 415  # what a form of another site could send
