@@ -14,8 +14,10 @@ from tests.interpreted import interpret_all
 
 import fiol
 from fiol.readers.batch import SourceError
+from fiol.readers.digests import FileDigest
 from fiol.training.run import Training
 from fiol.workflow.errors import OptionError
+from fiol.workflow.frame_file import frame_file
 from fiol.workflow.model import open_model
 
 ROWS = 60
@@ -130,6 +132,17 @@ def test_frames_that_have_grown_or_changed_are_named_by_rows(table, tmp_path, li
         SourceError, match="a frame has changed: its first 45 rows are not those that the model learned"
     ):
         fiol.train(library(frame[::-1]), "sold", algorithm="FIOL", output=path, resume=True)
+
+
+def test_resume_accepts_the_frame_of_a_file_with_digests_of_bytes(table, tmp_path):
+    _, frame = table
+    path, given = tmp_path / "model.fiol", {"target": "sold", "algorithm": "FIOL"}
+    model = fiol.train(frame, **given, output=path)
+    model.meta["training"]["digests"] = [["a frame", *FileDigest("a frame", frame_file(frame, "sold")).of_first()]]
+    model.save(path)
+    assert fiol.train(frame, **given, output=path, resume=True).rounds == len(frame)
+    with pytest.raises(SourceError, match="a frame has changed"):
+        fiol.train(frame[::-1], **given, output=path, resume=True)
 
 
 def test_digests_of_frames_are_of_categories_and_not_of_their_codes(table, tmp_path):
