@@ -1,6 +1,8 @@
 """Exported models with curves and pairs give the scores of `Learner.scores`."""
 
 import contextlib
+import json
+import re
 import sqlite3
 
 import numpy as np
@@ -12,6 +14,7 @@ from tests.interpreted import interpret
 from tests.test_levels import as_dicts, numbers, table
 
 import fiol
+from fiol.exports.json_model import model_from_json
 from fiol.exports.linear import NoExportError
 
 ODD = 'so "called" \' name = ^*: %'
@@ -140,6 +143,17 @@ def test_json_has_all_weights_and_continues_to_the_same_bits(tmp_path):
     assert np.array_equal(again.weights, learner.weights)
     with pytest.raises(NoExportError, match="without its state"):
         learner.to_json(state=False)
+
+
+def test_json_of_models_whose_hats_had_names_of_more_digits_loads():
+    frame, y = table(300)
+    learner = fiol.Learner(loss=fiol.Squared(), features="auto")
+    learner.learn(frame, y)
+    older = re.sub(r"(~-?\d+\.\d+)", r"\g<1>0000000001", learner.to_json())
+    assert older != learner.to_json()
+    assert np.array_equal(model_from_json(json.loads(older)).scores(frame), learner.scores(frame))
+    with pytest.raises(ValueError, match="not those of its state"):
+        model_from_json({**json.loads(older), "weights": json.loads(older)["weights"][1:]})
 
 
 def test_sql_and_python_agree_on_values_that_were_not_learned_from():

@@ -23,6 +23,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -134,7 +135,8 @@ def model_from_json(value: Any, compiled: bool = True) -> Any:
     arrays = records.unpack({name: array_from(name, stored) for name, stored in state.items()})
     model = build(header, arrays, compiled)
     model.meta = meta
-    if not agree(dict(model_to_json(model)["weights"]), dict(weights_in(value))):
+    found = model_to_json(model)["weights"]
+    if not agree(dict(found), dict(with_names_of(found, [*weights_in(value)]))):
         raise ValueError(
             'its weights are not those of its state: with "state": null it predicts by the weights in the file'
         )
@@ -170,6 +172,27 @@ def weights_in(value: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
         if not isinstance(entry, list) or len(entry) != 2 or not isinstance(entry[0], (str, int)):
             raise ValueError(f"its weights are pairs of a name and a weight, got {entry!r}")
         yield entry[0], entry[1]
+
+
+def with_names_of(found: list[Any], given: list[Any]) -> list[Any]:
+    """Return names and weights of a file with the names `found` where only digits differ, as in older files.
+
+    >>> with_names_of([["a~0.3", 1.0], ["b", 2.0]], [["a~0.3000000000000001", 1.0], ["c", 2.0]])
+    [['a~0.3', 1.0], ['c', 2.0]]
+    """
+    if len(found) != len(given):
+        return given
+    pairs = zip(found, given, strict=True)
+    return [[name if six_digits(name) == six_digits(other) else other, w] for (name, _), (other, w) in pairs]
+
+
+def six_digits(name: Any) -> str:
+    """Return a name with its numbers rounded to six digits.
+
+    >>> six_digits("a~-0.006666666666666661 & b=3.0")
+    'a~-0.00666667 & b=3'
+    """
+    return re.sub(r"-?\d+(\.\d+)?(e[+-]?\d+)?", lambda number: f"{float(number[0]):.6g}", str(name))
 
 
 def agree(found: dict[Any, Any], given: dict[Any, Any]) -> bool:
