@@ -638,3 +638,12 @@ def test_names_of_hats_are_short_and_tell_all_knots_apart():
         slot = 0 if column == "a" else 1
         knots = basis.knots[basis.first_knots[slot] :][: basis.counts[slot]]
         assert hats == [f"{knot:.{digits}g}" for knot in knots]
+
+
+def test_names_of_whole_values_have_all_their_digits():
+    draw = np.random.default_rng(6)
+    frame = pd.DataFrame({"a": draw.normal(size=300), "id": draw.choice([1234567.0, 2345678.0], 300)})
+    model = fiol.Learner(loss=fiol.Squared(), features="auto", compiled=False)
+    model.learn(frame, draw.normal(size=300))
+    points = {point for name in model.names for point in str(name).split(" & ")}
+    assert {"id=1234567", "id=2345678"} <= points

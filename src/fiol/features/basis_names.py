@@ -46,11 +46,12 @@ def shown_knots(basis: ColumnBasis, slot: int) -> Any:
 def knot_texts(basis: ColumnBasis, slot: int) -> list[str]:
     """Return the text of every knot of a slot in its unit: as few digits as tell them apart, but six at least.
 
+    Whole numbers have all their digits, up to 15: the ids 1234567 and 2345678 are no 1.23457e+06 and 2.34568e+06.
     Names of features follow from knots whenever they are read, and are not part of model files.
     """
     knots = shown_knots(basis, slot)[: -1 if basis.period[slot] else None].tolist()
     for digits in (6, 9, 12):
-        found = [f"{knot:.{digits}g}" for knot in knots]
+        found = [f"{knot:.0f}" if knot.is_integer() and abs(knot) < 1e15 else f"{knot:.{digits}g}" for knot in knots]
         if len({*found}) == len(found):
             return found
     return list(map(repr, knots))

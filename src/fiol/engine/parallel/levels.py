@@ -11,6 +11,7 @@ import numpy as np
 from fiol.components.row import Floats
 from fiol.components.table_basis import TableBasis
 from fiol.engine.centering import less
+from fiol.engine.ensemble.newton_stack_engine import NewtonStackEngine
 from fiol.engine.kept_rows import NO_KEPT_ROWS, joined_rows, last_of_shards
 from fiol.engine.level_knots import at_knots, with_known_sizes
 from fiol.engine.levels_engine import LevelsEngine, keep_last
@@ -43,8 +44,17 @@ def merge_levels(engines: Sequence[LevelsEngine], share: Floats, base: float) ->
         each = [np.append(one, np.zeros(size - len(one))) for one in inherited]
         new.replace(levels=levels, basis=basis._replace(inherited=mean(each, share)), kept=NO_KEPT_ROWS)
     t = float(new.levels[0].rounds)
-    new.replace(stack=engines[0].stack.merged([engine.stack for engine in engines[1:]], share, t))
+    first, *others = map(stack_with_losses, engines)
+    new.replace(stack=first.merged(others, share, t))
     return new
+
+
+def stack_with_losses(engine: LevelsEngine) -> NewtonStackEngine:
+    """Return a copy of the stack, with the losses of the engine's scores: those of level 1 until knots are found."""
+    stack = engine.stack.copy()
+    if engine.basis is None:
+        stack.state.losses[0] = stack.state.losses[1]
+    return stack
 
 
 def aligned_levels(engines: Sequence[LevelsEngine], known: LevelsEngine) -> tuple[list[LevelsEngine], ColumnBasis]:
