@@ -158,7 +158,7 @@ def text_rows_in(text: Any, source: str) -> Iterator[dict[str, Any]]:
     lines = enumerate(text, 1)
     start, first = next(((number, line) for number, line in lines if line.strip("\ufeff \t\r\n")), (0, ""))
     first = first.removeprefix("\ufeff")  # the mark that some programs begin files with
-    if first.lstrip().startswith("{"):
+    if first.lstrip().startswith(("{", "[")):
         for number, line in itertools.chain([(start, first)], lines):
             if line.strip():
                 yield json_row(line, f"{source}:{number}")
@@ -179,10 +179,14 @@ def json_row(line: str, place: str) -> dict[str, Any]:
 
 def csv_rows(head: str, text: Any, source: str, before: int) -> Iterator[dict[str, Any]]:
     """Yield the rows of CSV below its header, which `before` empty lines precede; empty cells are None."""
-    from fiol.readers.csv import names_of_fields
+    from fiol.readers.csv import DELIMITERS, names_of_fields
 
-    reader = csv.reader(itertools.chain([head], text), csv.excel_tab if "\t" in head else csv.excel)
+    reader: Any = None
     try:
+        delimiter = max(
+            DELIMITERS, key=lambda one: len(next(csv.reader([head], delimiter=one)))
+        )  # comma without others
+        reader = csv.reader(itertools.chain([head], text), delimiter=delimiter)
         names = names_of_fields(next(reader))
         for cells in reader:
             if cells and len(cells) != len(names):
@@ -191,7 +195,8 @@ def csv_rows(head: str, text: Any, source: str, before: int) -> Iterator[dict[st
             if cells:
                 yield {name: cell or None for name, cell in zip(names, cells, strict=True)}
     except csv.Error as error:
-        raise ValueError(f"{source}:{before + reader.line_num}: {error}") from None
+        line = 1 if reader is None else reader.line_num
+        raise ValueError(f"{source}:{before + line}: {error}") from None
 
 
 def arrow_rows_in(source: str) -> Iterator[dict[str, Any]]:

@@ -137,6 +137,12 @@ class RowsDigest(FileDigest):
         self.held.write_first(count, found.update)
         return count, found.hexdigest()
 
+    def check_beginning(self) -> None:
+        """Raise SourceError unless the frame begins with the expected rows, or is that of an older file, by bytes."""
+        assert self.expected is not None
+        if self.expected != FileDigest(self.name, self.held).of_first(self.expected[0]):
+            super().check_beginning()
+
     def known_beginning(self, records: Collection[tuple[int, str]]) -> int:
         """Return the number of the most first rows with one of these sizes and digests, or 0."""
         sizes = {size for size, _ in records if 0 < size <= self.whole_size}

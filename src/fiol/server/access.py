@@ -54,7 +54,7 @@ class Access:
         if self.hosts is not None and host not in self.hosts:
             raise RefusedError(f"the server is not called {host!r}", status=421)
         origin = headers.get(b"origin")
-        if origin is not None and origin.partition(b"://")[2].lower() != headers.get(b"host", b"").lower():
+        if origin is not None and not is_of_host(origin, headers.get(b"host", b"")):
             raise RefusedError("pages of other sites may not use the server", status=403)
         if self.rate is not None:
             self._spend(client)
@@ -115,6 +115,17 @@ def session_cookie(token: bytes) -> str:
     True
     """
     return hmac.new(token, b"fiol dashboard, read", hashlib.sha256).hexdigest()
+
+
+def is_of_host(origin: bytes, host: bytes) -> bool:
+    """Return whether the origin of a request is the server; some proxies add the usual port, which origins leave out.
+
+    >>> is_of_host(b"https://a.example", b"A.example:443"), is_of_host(b"https://a.example:8443", b"a.example:443")
+    (True, False)
+    """
+    scheme, _, rest = origin.lower().partition(b"://")
+    usual = {b"http": b":80", b"https": b":443"}.get(scheme, b"")
+    return bool(rest) and host.lower() in (rest, rest + usual)
 
 
 def host_of(given: bytes) -> str:
