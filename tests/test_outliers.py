@@ -66,6 +66,14 @@ def test_outlier_costs_fit_at_most_a_hundredth(cell):
         assert found > 0.99 * model.score(new_X, new_labels) > 0.85
 
 
+@pytest.mark.parametrize("cell", CELLS)
+def test_outliers_among_rows_held_back_are_rare_among_all_rows(cell):
+    X, _, y = rows(1300)
+    X[[50, 275, 290], 0] = cell  # without shuffling, the last tenth of 300 rows is held back
+    model = fiol.FIOLRegressor(shuffle=False).fit(X[:300], y[:300])
+    assert r2(model.predict(X[300:]), y[300:]) > 0.85
+
+
 @pytest.mark.parametrize(("size", "least"), [(1e-3, 0.7), (1.0, 0.7), (100.0, 0.2)])
 def test_fit_follows_columns_that_are_nearly_constant_in_most_rows(size, least):
     for seed in range(6):

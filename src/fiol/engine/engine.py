@@ -283,12 +283,12 @@ class Engine(KernelCaller, ABC):
         if self.centering is not None:
             self.replace(centering=self.centering.in_random_order())
 
-    def raise_scales(self, chunk: Chunk) -> None:
+    def raise_scales(self, chunk: Chunk, among: Chunk | None = None) -> None:
         """Let the unit of every feature include its values in these rows, outliers left out; no weight is changed.
 
-        Otherwise the round of a value beyond all before shrinks its weight.
+        Otherwise the round of a value beyond all before shrinks its weight. For `among` see `without_outliers`.
         """
-        self.raise_peaks(largest_values(self.centered(self.without_outliers(chunk))))
+        self.raise_peaks(largest_values(self.centered(self.without_outliers(chunk, among))))
 
     @abstractmethod
     def raise_peaks(self, largest: Floats) -> None:

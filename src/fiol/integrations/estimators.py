@@ -303,7 +303,7 @@ class LinearEstimator(UpdateParameters, PassParameters, estimator_file.Saved, Ba
         self.n_iter_ = run_epochs(runs, chunk.rows, stopping, seed, kept, self._map, tell)
         if back is not None:  # what was held back is learned from at last
             for learner, _ in tasks:
-                learner.engine.raise_scales(rest)
+                learner.engine.raise_scales(rest, chunk)
             run_epochs(
                 [EpochRun(passes) for passes in last], len(sample_weights[back]), Stopping(), seed, each=self._map
             )
