@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fiol
+from fiol.engine.ensemble.stack_state import FROZEN
 from fiol.engine.level_stack import stack_of_levels
 from fiol.engine.levels_engine import LevelsEngine
 
@@ -62,3 +63,44 @@ def test_older_files_of_levels_have_stacks_alone():
         new.mixing.tolist()
         == sum(s * v for s, v in zip(new.stack.state.share, new.stack.state.v, strict=True)).tolist()
     )
+
+
+def plain_call(kernel, *arguments):
+    return kernel(*arguments)
+
+
+def learned_stack(taken_out=False, compiled=False, rows=30):
+    """Return a stack of three levels, of which the last one has overflowed in one row if it is to be taken out."""
+    Z, y = scores_of_levels(0, rows)
+    if taken_out:
+        Z[3, 2] = 1e150
+    stack = stack_of_levels(3, fiol.Logistic(), compiled)
+    stack.learn(plain_call, Z, y, np.ones(rows))
+    return stack
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_level_taken_out_of_a_frozen_stack_has_no_weight(compiled):
+    stack = learned_stack(compiled=compiled)
+    stack.ticks[FROZEN] = 1.0
+    stack.learn(plain_call, np.array([[0.5, 0.5, 1e150]]), np.ones(1), np.ones(1))
+    assert stack.live.tolist() == [1.0, 1.0, 0.0]
+    assert stack.member_weights()[2] == 0.0
+
+
+def test_level_taken_out_has_no_weight_after_a_merge_or_a_sample():
+    stack, other = learned_stack(taken_out=True), learned_stack()
+    merged = other.merged([stack], [0.5, 0.5], 30.0)
+    stack.learn_sample(plain_call, 10, *(array[:10] for array in scores_of_levels(0)), np.ones(10))
+    for one in (merged, stack):
+        assert one.live.tolist() == [1.0, 1.0, 0.0]
+        assert one.member_weights()[2] == 0.0
+
+
+def test_stacks_of_older_files_merge_with_new_ones():
+    new = learned_stack()
+    older = new.with_state(new.state._replace(alone=np.empty(0)))
+    assert older.merged([older], [0.5, 0.5], 30.0).state.alone.tolist() == []
+    both = older.merged([new], [0.25, 0.75], 30.0)
+    np.testing.assert_allclose(both.state.alone, 0.75 * new.state.alone)
+    assert both.copy().state.alone.tolist() == both.state.alone.tolist()

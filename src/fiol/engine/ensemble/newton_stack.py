@@ -75,6 +75,8 @@ def invert(A, P, L, least):
 def take_out(stack, state, k):
     """Take member k out: its weights are 0, and the information about the others stays; P is not changed."""
     state.live[k] = 0.0
+    if state.alone.shape[0] > 0:
+        state.alone[k] = 0.0
     for j in range(state.v.shape[0]):
         state.v[j, k] = 0.0
         for i in range(state.v.shape[1]):

@@ -124,6 +124,7 @@ class NewtonStackEngine(StackEngine):
         super().learn_sample(call, rows, Z, y, sample_weights)
         state = self.state
         state.share[...], state.alone[...] = np.split(self.updated_shares(shares, losses), [len(state.share)])
+        state.alone[...] *= state.live[: len(state.alone)]
 
     def learned_anew(self, call: Call, Z: Floats, y: Floats, sample_weights: Floats) -> NewtonStackEngine:
         old, fresh = self.state, self.new_state()
@@ -183,10 +184,14 @@ class NewtonStackEngine(StackEngine):
         return total
 
     def merged_state(self, states: list[StackState], share: Any, t: float) -> StackState:
+        if any(len(state.alone) for state in states):  # those of older files have none
+            none = np.zeros(self.members)
+            states = [state if len(state.alone) else state._replace(alone=none) for state in states]
         new: StackState = mean_of_arrays(states, share)
         new.ticks[T], new.ticks[LAST], new.ticks[NEXT] = t, t, t + 1.0
         live = np.min([state.live for state in states], axis=0)
-        return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live)
+        alone = new.alone * live[: len(new.alone)]
+        return new._replace(P=np.linalg.inv(new.A), live=live, v=new.v * live, alone=alone)
 
 
 def lane_width(stack: NewtonStack, loss: Any, members: int, compiled: bool) -> int:
