@@ -1,6 +1,7 @@
 """Models of several classes, joint and one-vs-rest, keep the guarantees of learners."""
 
 import copy
+import dataclasses
 import itertools
 import pickle
 
@@ -526,3 +527,22 @@ def test_predicted_labels_are_those_that_were_learned(classes):
     model.learn(np.eye(3), classes)
     assert model.predict(np.eye(3)).tolist() == classes
     assert [type(label) for label in model.predict(np.eye(3)).tolist()] == [type(label) for label in classes]
+
+
+@pytest.mark.parametrize("loss", [fiol.Squared(), fiol.Logistic()], ids=str)
+@pytest.mark.parametrize("rows", [5, 10, 60])
+def test_opened_pair_gives_the_first_class_the_opposite_of_the_second(loss, rows):
+    draw = np.random.default_rng(1)
+    X = draw.normal(size=(200, 4))
+    labels = np.where(X[:, 0] * X[:, 1] + 0.3 * X[:, 2] > -0.3, "b", "a")
+    curves = fiol.TableBasis(rows=30, knots=4, max_pairs=2, choice_rows=60)
+    for update in (fiol.Stacked(loss), dataclasses.replace(fiol.Stacked(loss), basis=curves)):
+        pair, mirrored = (OneVsRest(update, classes=classes, compiled=False) for classes in (["a", "b"], ["b", "a"]))
+        for model in (pair, mirrored):
+            model.learn(X[:rows], labels[:rows])
+        opened = pair.opened()
+        assert np.array_equal(opened.scores(X)[:, 0], -opened.scores(X)[:, 1])
+        if loss == fiol.Logistic():
+            first, other = opened.learners["a"], mirrored.learners["a"]
+            targets = np.where(labels == "a", 1.0, -1.0)[rows:]
+            assert np.array_equal(first.learn(X[rows:], targets), other.learn(X[rows:], targets))

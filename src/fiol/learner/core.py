@@ -477,8 +477,7 @@ class LearnerCore(ModelCore):
         if not self.update.is_symmetric():
             return make_learner_core(self.update, **self.options(), compiled=self.compiled)
         new = self.copy()
-        flipped = {name: -a if name.endswith((".w", ".total")) else a for name, a in self.arrays().items()}
-        new.engine.restore(flipped)
+        new.engine.restore({name: negated_array(name, array) for name, array in self.arrays().items()})
         return new
 
     def truncated(self, max_nonzero: int, X: Any) -> LearnerCore:
@@ -530,6 +529,13 @@ class LearnerCore(ModelCore):
                 engine.put_back(before)
                 raise
             return dropped
+
+
+def negated_array(name: str, array: Any) -> Any:
+    """Return what an array of an engine would be if all targets had the opposite sign."""
+    if name.endswith(".origin"):  # and how many targets there were
+        return array * np.array([-1.0, 1.0])
+    return -array if name.endswith((".w", ".total", ".targets")) else array
 
 
 def make_learner_core(
