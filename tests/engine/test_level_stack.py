@@ -47,6 +47,17 @@ def test_progressive_loss_of_levels_is_that_of_their_scores():
         assert model.progressive_loss == pytest.approx(np.mean(losses), rel=1e-9)
 
 
+@pytest.mark.parametrize("rows", [(40, 40), (20, 30), (90, 30)], ids=["knots are found", "not yet", "one has knots"])
+def test_progressive_loss_of_merged_levels_is_the_mean_of_theirs(rows):
+    X = np.random.default_rng(3).normal(size=(sum(rows), 2))
+    learners = []
+    for some in np.split(np.arange(sum(rows)), [rows[0]]):
+        learners.append(fiol.Learner(loss=fiol.Squared(), features=fiol.TableBasis(rows=60), compiled=False))
+        learners[-1].learn(X[some], np.sin(3.0 * X[some, 0]) + X[some, 1])
+    expected = np.average([learner.progressive_loss for learner in learners], weights=np.square(rows))
+    assert fiol.Learner.merge(learners).progressive_loss == pytest.approx(expected, rel=1e-9)
+
+
 def test_older_files_of_levels_have_stacks_alone():
     draw = np.random.default_rng(2)
     X = draw.normal(size=(150, 2))
