@@ -217,7 +217,8 @@ def test_stacks_learn_anew_from_rows_held_back():
     rows = fiol.to_chunk(X[2000:]), y[2000:], ones
     best = np.mean((engine.restack(*rows) - y[2000:]) ** 2)
     state = engine.stack.state
-    engine.stack.set_state(state._replace(v=0.0 * state.v + [1.0, 0.0, 0.0]))  # the linear level alone
+    one = np.array([1.0, 0.0, 0.0])  # the linear level alone
+    engine.stack.set_state(state._replace(v=0.0 * state.v + one, alone=state.alone.sum() * one))
     wrong = np.mean((engine.scores(rows[0]) - y[2000:]) ** 2)
     found = np.mean((engine.restack(*rows) - y[2000:]) ** 2)
     assert found < 1.05 * best < 0.5 * wrong

@@ -154,7 +154,7 @@ class Client:
             "rows": [with_fields({"features": row}, id=name) for row, name in zip(some, names, strict=True)],
             "uncertainty": uncertainty,
         }
-        answer = self._post(f"{path_of(model)}/predict", body, ids is not None)
+        answer = self._post(f"{path_of_model(model)}/predict", body, ids is not None)
         found = [{**prediction, "round": answer["round"]} for prediction in answer["predictions"]]
         return found[0] if one else found
 
@@ -180,7 +180,7 @@ class Client:
             with_fields({"features": row, "label": label}, id=name, weight=weight)
             for row, label, name, weight in zip(some, targets, names, given, strict=True)
         ]
-        return self._post(f"{path_of(model)}/learn", {"rows": body}, True)  # type: ignore[no-any-return]
+        return self._post(f"{path_of_model(model)}/learn", {"rows": body}, True)  # type: ignore[no-any-return]
 
     def label(self, model: str, ids: str | Sequence[str], labels: Any) -> dict[str, Any]:
         """Learn the label of a prediction, or the labels of several, by id."""
@@ -188,7 +188,7 @@ class Client:
             check_lengths(ids, labels=labels)
         pairs = [(ids, labels)] if isinstance(ids, str) else zip(ids, labels, strict=True)
         body = {"rows": [{"id": name, "label": label} for name, label in pairs]}
-        return self._post(f"{path_of(model)}/learn", body, True)  # type: ignore[no-any-return]
+        return self._post(f"{path_of_model(model)}/learn", body, True)  # type: ignore[no-any-return]
 
     # --- models -------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Client:
 
     def model(self, name: str, most: int = 50) -> dict[str, Any]:
         """Return recipe, weights and importances of a model."""
-        return self._json("GET", f"{path_of(name)}?{urlencode({'most': most})}")  # type: ignore[no-any-return]
+        return self._json("GET", f"{path_of_model(name)}?{urlencode({'most': most})}")  # type: ignore[no-any-return]
 
     def add(
         self,
@@ -211,38 +211,38 @@ class Client:
     ) -> None:
         """Add an empty model by its specification, or a copy of another; a shadow learns beside its live model."""
         body = with_fields({}, specification=specification, copy_of=copy_of, shadow_of=shadow_of, rules=rules)
-        self._json("PUT", path_of(name), body)
+        self._json("PUT", path_of_model(name), body)
 
     def remove(self, name: str) -> None:
         """Remove a model with its shadows and snapshots."""
-        self._json("DELETE", path_of(name))
+        self._json("DELETE", path_of_model(name))
 
     def download(self, name: str, path: str | os.PathLike[str]) -> None:
         """Write the model file of this moment."""
-        content = self._request("GET", f"{path_of(name)}/file", None, {})
+        content = self._request("GET", f"{path_of_model(name)}/file", None, {})
         with open(path, "wb") as file:
             file.write(content)
 
     def upload(self, name: str, path: str | os.PathLike[str]) -> None:
         """Continue a model with that of a file, or add it."""
         with open(path, "rb") as file:
-            self._request("PUT", f"{path_of(name)}/file", file.read(), {})
+            self._request("PUT", f"{path_of_model(name)}/file", file.read(), {})
 
     def snapshots(self, name: str) -> list[dict[str, Any]]:
         """Return the snapshots of a model, the newest first."""
-        return self._json("GET", f"{path_of(name)}/snapshots")["snapshots"]  # type: ignore[no-any-return]
+        return self._json("GET", f"{path_of_model(name)}/snapshots")["snapshots"]  # type: ignore[no-any-return]
 
     def take_snapshot(self, name: str) -> dict[str, Any]:
         """Save a model now."""
-        return self._json("POST", f"{path_of(name)}/snapshots", {})  # type: ignore[no-any-return]
+        return self._json("POST", f"{path_of_model(name)}/snapshots", {})  # type: ignore[no-any-return]
 
     def roll_back(self, name: str, position: int) -> None:
         """Continue a model from its snapshot at a position."""
-        self._json("POST", f"{path_of(name)}/rollback", {"position": position})
+        self._json("POST", f"{path_of_model(name)}/rollback", {"position": position})
 
     def promote(self, name: str, shadow: str | None = None) -> None:
         """Let a live model continue as its shadow."""
-        self._json("POST", f"{path_of(name)}/promote", with_fields({}, shadow=shadow))
+        self._json("POST", f"{path_of_model(name)}/promote", with_fields({}, shadow=shadow))
 
     def status(self) -> dict[str, Any]:
         """Return everything that the dashboard shows."""
@@ -325,10 +325,10 @@ class Client:
             self._opened.discard(found)
 
 
-def path_of(model: str) -> str:
+def path_of_model(model: str) -> str:
     """Return the path of a model.
 
-    >>> path_of("a model/../x")
+    >>> path_of_model("a model/../x")
     '/models/a%20model%2F..%2Fx'
     """
     return f"/models/{quote(model, safe='')}"

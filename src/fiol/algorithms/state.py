@@ -140,7 +140,7 @@ def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
 #: From this many bytes on, numpy asks for huge pages, of which a single feature would make 2 MB resident.
 LARGE = 2**22
 #: Bytes of a small page, and entries that are looked at to choose between small and huge ones.
-SMALL_PAGE, LOOKED_AT = 4096, 2**17
+SMALL_PAGE, ENTRIES_LOOKED_AT = 4096, 2**17
 
 
 def use_huge_pages(records: Any, indices: Any, size: int) -> None:
@@ -153,7 +153,7 @@ def use_huge_pages(records: Any, indices: Any, size: int) -> None:
     if records.nbytes < LARGE or 2 * len(indices) < pages or not hasattr(mmap, "MADV_HUGEPAGE"):
         return
     used = np.zeros(pages + 1, bool)
-    used[indices[:LOOKED_AT].astype(np.int64) * size // SMALL_PAGE] = True
+    used[indices[:ENTRIES_LOOKED_AT].astype(np.int64) * size // SMALL_PAGE] = True
     memory = records
     while isinstance(memory, (np.ndarray, memoryview)):
         memory = memory.base if isinstance(memory, np.ndarray) else memory.obj

@@ -163,7 +163,7 @@ def text_rows_in(text: Any, source: str) -> Iterator[dict[str, Any]]:
             if line.strip():
                 yield json_row(line, f"{source}:{number}")
     elif first:
-        yield from csv_rows(first, text, source, start - 1)
+        yield from rows_of_csv(first, text, source, start - 1)
 
 
 def json_row(line: str, place: str) -> dict[str, Any]:
@@ -177,7 +177,7 @@ def json_row(line: str, place: str) -> dict[str, Any]:
     return found
 
 
-def csv_rows(head: str, text: Any, source: str, before: int) -> Iterator[dict[str, Any]]:
+def rows_of_csv(head: str, text: Any, source: str, before: int) -> Iterator[dict[str, Any]]:
     """Yield the rows of CSV below its header, which `before` empty lines precede; empty cells are None."""
     from fiol.readers.csv import DELIMITERS, names_of_fields
 

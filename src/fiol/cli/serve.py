@@ -155,7 +155,7 @@ def serve(models: tuple[str, ...], **options: Any) -> None:
     try:
         listen = listen_options(o)
         listen.check()
-        sources = [split_name(given) for given in models]
+        sources = [name_and_path(given) for given in models]
         names = [name for name, _ in sources]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -207,10 +207,10 @@ def tokens_in(path: str | None) -> tuple[str, ...]:
     return found
 
 
-def split_name(given: str) -> tuple[str, str]:
+def name_and_path(given: str) -> tuple[str, str]:
     """Return name and path of a model; without a name that of the file, without folder and ending.
 
-    >>> split_name("live=models/tickets.fiol"), split_name("models/tickets.fiol")
+    >>> name_and_path("live=models/tickets.fiol"), name_and_path("models/tickets.fiol")
     (('live', 'models/tickets.fiol'), ('tickets', 'models/tickets.fiol'))
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)

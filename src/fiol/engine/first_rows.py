@@ -45,7 +45,7 @@ def with_rows(
     start[known] = seen
     x, there = np.zeros((more + 1, len(names))), np.zeros((more, len(names)), bool)
     x[0], x[numbers + 1, columns], there[numbers, columns] = start[:, 5], values, True
-    fill_missing(x, there, names, start, indicators)
+    fill_with_means(x, there, names, start, indicators)
     before = rows + np.arange(more, dtype=np.float64)[:, None]  # rows before each
     totals = np.cumsum(np.vstack([start[:, 2], np.where(there, x[1:], 0.0)]), axis=0)
     steps = np.where(before > 0.0, x[1:] - x[:-1], 0.0)
@@ -83,7 +83,7 @@ def may_be_centered(names: Floats, counts: Floats, rows: float, indicators: Indi
     return counts >= fewest_rows(rows)
 
 
-def fill_missing(x: Floats, there: Floats, names: Floats, start: Floats, indicators: Indices) -> None:
+def fill_with_means(x: Floats, there: Floats, names: Floats, start: Floats, indicators: Indices) -> None:
     """Write the mean of the values so far where a row has the indicator of a missing value."""
     for column, indicated in zip(*places_of_indicators(names, indicators), strict=True):
         count, total = start[column, 1], start[column, 2]

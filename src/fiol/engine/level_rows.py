@@ -15,7 +15,7 @@ from fiol.features.basis import Expander
 from fiol.features.chunk import Chunk
 
 
-def rows_to_learn(engine: Any, chunk: Chunk) -> list[tuple[Chunk, CenteredRows | None]]:
+def rows_for_levels(engine: Any, chunk: Chunk) -> list[tuple[Chunk, CenteredRows | None]]:
     """Return the rows of every level of a `LevelsEngine`: as they are, with the centered ones if means are the same."""
     if engine.basis is None or not have_same_means(engine.levels):
         return [(rows, None) for rows in engine.expanded(chunk, reuse=True)]

@@ -22,7 +22,7 @@ from fiol.engine.ensemble.restacking import restacked
 from fiol.engine.ensemble.stack_state import FROZEN, LAST, NEXT, T
 from fiol.engine.kept_rows import NO_KEPT_ROWS, KeptRows, restored_rows
 from fiol.engine.level_knots import Levels, extended, refined, with_known_sizes
-from fiol.engine.level_rows import rows_to_learn
+from fiol.engine.level_rows import rows_for_levels
 from fiol.engine.level_stack import stack_of_levels
 from fiol.engine.single_row.fast_path import NO_FAST_PATH, FastPath
 from fiol.engine.single_row.level_path import prepare_levels_path
@@ -281,7 +281,7 @@ class LevelsEngine(Engine):
         Z = np.zeros((len(y), *self.trailing, self.options.levels))
         ends, last = [level.rounds + len(y) for level in self.levels], self.rounds + len(y)
         try:
-            for k, (rows, given) in enumerate(rows_to_learn(self, chunk)):
+            for k, (rows, given) in enumerate(rows_for_levels(self, chunk)):
                 Z[..., k] = self.levels[k].learn(rows, y, sample_weights, less_origin=True, given=given)
             Z[..., len(self.levels) :] = Z[..., len(self.levels) - 1 :][..., :1]
             learned = less(y, self.origin if waits else before)

@@ -10,7 +10,7 @@ from fiol.engine.centering import Centering
 from fiol.features.chunk import Chunk, loops, pieces
 
 #: Values beyond the limit that are in more than this fraction of the rows, and in more than one, are no outliers.
-RARE = 0.01
+RARE_OUTLIERS = 0.01
 
 
 def cut_outliers(chunk: Chunk, largest: Floats, centering: Centering | None, among: Chunk | None = None) -> Chunk:
@@ -37,7 +37,7 @@ def cut_outliers(chunk: Chunk, largest: Floats, centering: Centering | None, amo
     known_to_all = all_rows.indices < len(means)
     feature, value = all_rows.indices[known_to_all], all_rows.data[known_to_all]
     counts = np.bincount(feature[np.abs(value - means[feature]) > limits[feature]], minlength=len(means))
-    beyond &= (counts <= max(RARE * all_rows.rows, 1.0))[chunk.indices]
+    beyond &= (counts <= max(RARE_OUTLIERS * all_rows.rows, 1.0))[chunk.indices]
     data[beyond] = mean[beyond] + np.copysign(known[beyond], data[beyond] - mean[beyond])
     return chunk._replace(data=data)
 

@@ -53,7 +53,7 @@ def draw_column(ax: Any, effect: ColumnEffect, score: int) -> None:
         order = shown_categories(effect, MOST_BARS)
         ax.bar(range(len(order)), values[order], color=CURVE_COLOR)
         places = range(0, len(order), max(1, -(-len(order) // MOST_BARS)))
-        ax.set_xticks(list(places), [plain_text(short_label(effect.points[order[k]])) for k in places], **SLANTED)
+        ax.set_xticks(list(places), [shown_text(short_label(effect.points[order[k]])) for k in places], **SLANTED)
     else:
         shares = ax.twinx()
         widths = np.diff(np.concatenate([effect.points[:1], effect.points]))
@@ -68,7 +68,7 @@ def draw_column(ax: Any, effect: ColumnEffect, score: int) -> None:
         ticks = calendar_ticks(effect.axis, float(effect.points[0]), float(effect.points[-1]))
         if ticks:
             ax.set_xticks(*zip(*ticks, strict=True), **SLANTED)
-    ax.set_title(plain_text(short_label(effect.name, 3 * LONGEST_LABEL)), fontsize=10)
+    ax.set_title(shown_text(short_label(effect.name, 3 * LONGEST_LABEL)), fontsize=10)
 
 
 def short_label(value: Any, most: int = LONGEST_LABEL) -> str:
@@ -81,10 +81,10 @@ def short_label(value: Any, most: int = LONGEST_LABEL) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def plain_text(text: str) -> str:
+def shown_text(text: str) -> str:
     """Return a text that matplotlib shows as it is: between two dollars it would read a formula.
 
-    >>> print(plain_text("$5 to $10"))
+    >>> print(shown_text("$5 to $10"))
     \\$5 to \\$10
     """
     return text.replace("$", r"\$")
@@ -141,9 +141,11 @@ def draw_pair(figure: Any, ax: Any, effect: PairEffect, score: int, largest: flo
         places = range(0, len(bins), max(1, -(-len(bins) // MOST_TICKS)))
         labels = point_labels(bins, name)
         ticks(
-            list(places), [plain_text(labels[k]) for k in places], **(SLANTED if ticks == ax.set_xticks else SMALL_TEXT)
+            list(places),
+            [shown_text(labels[k]) for k in places],
+            **(SLANTED if ticks == ax.set_xticks else SMALL_TEXT),
         )
-    ax.set_title(plain_text(short_label(effect.name, 3 * LONGEST_LABEL)), fontsize=10)
-    across_title, up_title = (plain_text(short_label(name, 2 * LONGEST_LABEL)) for name in (effect.left, effect.right))
+    ax.set_title(shown_text(short_label(effect.name, 3 * LONGEST_LABEL)), fontsize=10)
+    across_title, up_title = (shown_text(short_label(name, 2 * LONGEST_LABEL)) for name in (effect.left, effect.right))
     ax.set(xlabel=across_title, ylabel=up_title)
     figure.colorbar(image, ax=ax)

@@ -59,7 +59,7 @@ def rows_to_predict(body: bytes, kind: str, query: Any, limit: int) -> tuple[lis
         rows = [PredictRow(given.features, given.id)] if given.rows is None else given.rows
         doubts = doubts or given.uncertainty
     elif kind == NDJSON:
-        rows = [decoded(decode_predict_row, line, row) for row, line in enumerate(lines_of(body, limit))]
+        rows = [decoded(decode_predict_row, line, row) for row, line in enumerate(lines_of_body(body, limit))]
     else:
         rows = [PredictRow(row, name) for row, name, _, _ in arrow_rows(body, query, limit)]
     check_row_count(len(rows), limit)
@@ -78,7 +78,7 @@ def rows_to_learn(body: bytes, kind: str, query: Any, limit: int, target: str | 
         one = given.rows is None
         rows = [LearnRow(given.label, given.features, given.id, given.weight)] if one else given.rows
     elif kind == NDJSON:
-        rows = [decoded(decode_learn_row, line, row) for row, line in enumerate(lines_of(body, limit))]
+        rows = [decoded(decode_learn_row, line, row) for row, line in enumerate(lines_of_body(body, limit))]
     else:
         name = query.get("label", target)
         if name is None:
@@ -92,7 +92,7 @@ def rows_to_learn(body: bytes, kind: str, query: Any, limit: int, target: str | 
     return rows
 
 
-def lines_of(body: bytes, limit: int) -> list[bytes]:
+def lines_of_body(body: bytes, limit: int) -> list[bytes]:
     """Return the lines of NDJSON that are not empty; RefusedError for too many, before they are decoded."""
     found = [line for line in body.splitlines() if line.strip()]
     check_row_count(len(found), limit)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: Rows that are hashed at once.
-ROWS_AT_ONCE = 4096
+ROWS_DIGESTED_AT_ONCE = 4096
 
 
 class FrameFile(io.BytesIO):
@@ -30,8 +30,8 @@ class FrameFile(io.BytesIO):
         arrow = arrow_module()
         table = with_values(self.table)
         write(table.schema.serialize().to_pybytes())
-        for start in range(0, count, ROWS_AT_ONCE):
-            rows = arrow.array(range(start, min(start + ROWS_AT_ONCE, count)))
+        for start in range(0, count, ROWS_DIGESTED_AT_ONCE):
+            rows = arrow.array(range(start, min(start + ROWS_DIGESTED_AT_ONCE, count)))
             for batch in table.take(rows).combine_chunks().to_batches():
                 write(batch.serialize().to_pybytes())
 
