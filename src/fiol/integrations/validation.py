@@ -98,10 +98,10 @@ def plain_targets(y: Any) -> Any:
     """
     y = converted(y)
     dtype = getattr(y, "dtype", None)
-    if isinstance(dtype, np.dtype) or getattr(dtype, "kind", None) not in ("i", "u", "b"):
+    plain = getattr(dtype, "numpy_dtype", None)
+    if plain is None or plain.kind not in "iub" or y.isna().any():
         return y
-    found = np.asarray(y)
-    return y if found.dtype == object else found  # objects if some are missing
+    return y.to_numpy(plain)
 
 
 @contextmanager
