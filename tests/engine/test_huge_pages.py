@@ -23,7 +23,7 @@ def asked(monkeypatch):
 
 @pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="needs huge pages")
 def test_huge_pages_are_asked_for_where_features_are_all_over_large_records(asked):
-    features, size = 2**17, 64
+    features, size = 2**20, 64
     records, small = (state.aligned(count * size // 8, np.float64) for count in (features, 2**10))
     everywhere = np.arange(0, features, 64, dtype=np.int32)
     state.use_huge_pages(records, everywhere[::4], size)  # too few

@@ -137,8 +137,9 @@ def aligned(shape: int | tuple[int, ...], dtype: Any) -> Any:
     return raw[start : start + size * dtype.itemsize].view(dtype).reshape(shape)
 
 
-#: From this many bytes on, numpy asks for huge pages, of which a single feature would make 2 MB resident.
-LARGE = 2**22
+#: From this many bytes on, arrays have small pages: numpy asks for huge ones, of which a single feature makes 2 MB
+#: resident. With small ones the default learner takes a third more time on rows of text.
+LARGE = 2**26
 #: Bytes of a small page, and entries that are looked at to choose between small and huge ones.
 SMALL_PAGE, ENTRIES_LOOKED_AT = 4096, 2**17
 
